@@ -30,6 +30,7 @@ UPDATES = {
     "host": {"optimizer": "adam"},
     "engine": {"optimizer": "adam", "device_optimizer": True},
     "fp16": {"optimizer": "adam_fp16", "device_optimizer": True},
+    "resident": {"optimizer": "adam", "resident_state": True},
 }
 """Options of the trainer for each kind of update."""
 PUBLISHED = {"m1": 0.9080, "m2-pro": 0.9080, "m5": 0.9070}

@@ -48,6 +48,9 @@ class DeviceOptimizer(Optimizer):
     def results(self, weight: Tensor, gradient: Tensor, rate: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
         """Return the next value of a parameter and its next states."""
 
+    def check_moments(self, place: int) -> None:
+        """Look at what is kept for a parameter after an update; there is nothing to look at here."""
+
     @abstractmethod
     def fed_rate(self, rate: float) -> float:
         """Return the rate that is fed at this step, before it is rounded to fp16."""
@@ -158,6 +161,10 @@ class DeviceAdam(DeviceOptimizer):
     def update(self, place: int, gradient: Array, rate: float) -> None:
         """Change one parameter and its two moments by running its program."""
         super().update(place, gradient, rate)
+        self.check_moments(place)
+
+    def check_moments(self, place: int) -> None:
+        """Warn, once, of second moments that vanished where the update divides by them."""
         first, second = self.kept[place]
         vanished = int(np.count_nonzero((second == 0) & (first != 0)))
         if vanished and self.divides_by_moments and not self.warned:

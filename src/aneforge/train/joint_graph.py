@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aneforge.errors import GraphError
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import build
@@ -34,6 +36,10 @@ class JointLoss(LossSeed):
     params: tuple[Parameter, ...]
     inputs: tuple[Tensor, ...]
     """The inputs that take data."""
+    indices: frozenset[Node] = frozenset()
+    """Those that take indices."""
+    classes: int = 0
+    """An index is below this number."""
     name = LOSS
 
     @property
@@ -68,17 +74,35 @@ class JointLoss(LossSeed):
         listed = [found[f"gradient{places[one.node]}"] for one in params]
         return [Tensor(one.node, one.index) for one in listed]
 
+    def check_data(self, arrays: Mapping[Node, Array]) -> None:
+        """Check the values of inputs that take indices: another number would be no class at all.
+
+        Raises:
+            GraphError: One is not an integer, or out of range.
+        """
+        for node in self.indices & arrays.keys():
+            values = arrays[node]
+            wrong = values[(values != np.floor(values)) | (values < 0) | (values >= self.classes)]
+            if wrong.size:
+                raise GraphError(
+                    "an index must be an integer in range",
+                    operation=node.text("name"),
+                    seen=wrong.flat[0].item(),
+                    limit=f"0 to {self.classes - 1}",
+                )
+
     def loss_of(self, result: Array, feeds: Mapping[Node, Array]) -> float:  # noqa: ARG002 - one form for all objectives
         """Return the loss of what a program gave."""
         return float(result.reshape(()))
 
 
 def bind_joint_graph(
-    traced: Graph, params: Mapping[str, tuple[str, Array]], data: Sequence[str], seed: str
+    traced: Graph, params: Mapping[str, tuple[str, Array]], data: Mapping[str, bool], seed: str, classes: int
 ) -> JointLoss:
     """Return the loss of a traced graph, whose outputs are the loss and a gradient for every parameter, in order.
 
-    `params` are name and value by the name of an input; `data` and `seed` are the other inputs.
+    `params` are name and value by the name of an input; `data` and `seed` are the other inputs, and `data` says of each
+    whether it takes indices, which are below `classes`.
 
     Raises:
         GraphError: The loss is not one number, or does not depend on a parameter or an input.
@@ -106,4 +130,6 @@ def bind_joint_graph(
         Graph(dict(zip(outputs, found, strict=True))),
         tuple(own(Tensor(nodes[name]), value, None) for name, (_, value) in params.items()),
         tuple(Tensor(nodes[name]) for name in data if name in nodes),
+        frozenset(nodes[name] for name, is_index in data.items() if is_index and name in nodes),
+        classes,
     )

@@ -72,7 +72,7 @@ class ResidentProgram:
         Raises:
             RuntimeStateError: An input has no value, or the program was released.
         """
-        self.program.check_fed({**feeds, **dict.fromkeys(self.states, np.empty(0))})
+        self.check_fed(feeds)
         for node, name in self.names.items():
             if node not in self.states:
                 self.operation.set_input(name, feeds[node])
@@ -80,6 +80,14 @@ class ResidentProgram:
         kept = {state_output(place) for place in range(len(self.states))}
         outputs = [name for name in self.program.model.outputs if name not in kept]
         return {name: self.operation.read_output(name).astype(np.float32) for name in outputs}
+
+    def check_fed(self, feeds: Mapping[Node, Array]) -> None:
+        """Check that every input that is not a state has a value.
+
+        Raises:
+            RuntimeStateError: One has none.
+        """
+        self.program.check_fed({**feeds, **dict.fromkeys(self.states, np.empty(0))})
 
     def read(self) -> list[Array]:
         """Return copies of the states."""

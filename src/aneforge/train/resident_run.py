@@ -119,6 +119,7 @@ class ResidentRun(TrainingRun):
     def step(self) -> StepValues:
         """Run one step; parameters and moments stay where they are."""
         feeds = {**self.fixed, **({} if self.dataset is None else self.dataset.draw())}
+        self.resident.check_fed({**feeds, self.rate: np.empty(0)})
         self.update.steps += 1
         fed = self.update.rounded_rate(rate_at(self.update.lr, self.update.steps))
         found = self.resident.run({**feeds, self.rate: fed})
@@ -127,7 +128,7 @@ class ResidentRun(TrainingRun):
         return StepValues(self.objective.loss_of(result, feeds), (result,), (), taken=True)
 
     def read_back(self) -> None:
-        """Bring parameters and moments to the host, if steps ran since; warn of parameters that are not finite."""
+        """Bring parameters and moments to the host, if steps ran since; warn of what is not finite or vanished."""
         if not self.is_ahead:
             return
         self.is_ahead = False
@@ -135,6 +136,8 @@ class ResidentRun(TrainingRun):
         for one, value in zip(self.values(), found, strict=True):
             np.copyto(one, value)
         warn_of_states([label_of(params, place) for place in range(len(params))], found[: len(params)])
+        for place in range(len(params)):
+            self.update.check_moments(place)
 
     def feeds(self, data: Mapping[Node, Array]) -> dict[Node, Array]:
         """Return the values of all inputs of the forward pass, with the parameters of now."""

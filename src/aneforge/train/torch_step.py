@@ -15,7 +15,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -77,7 +77,8 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object) -> J
     whole = ModuleWithLoss(module, loss, indices, has_target=takes(module, inputs[:-1]))
     try:
         with quiet():
-            program = exported_step(taken_apart(whole, given), [f"module.{name}" for name in names], values, given)
+            flat, counted = taken_apart(whole, given)
+            program = exported_step(flat, [f"module.{name}" for name in names], values, given)
     except AneforgeError:
         raise
     except Exception as error:
@@ -90,7 +91,8 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object) -> J
         f"params_{place}": (name, np.array(value.numpy(), np.float32, order="C"))
         for place, (name, value) in enumerate(zip(names, values, strict=True))
     }
-    return bind_joint_graph(from_torch(program), owners, [f"given_{place}" for place in range(len(given))], "seed")
+    data = {f"given_{place}": is_index for place, is_index in enumerate(indices)}
+    return bind_joint_graph(from_torch(program), owners, data, "seed", max(counted, default=MOST_CLASSES))
 
 
 def exported_step(
@@ -147,15 +149,16 @@ def takes(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
     return bool(inputs)
 
 
-def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
-    """Return a module in operators whose gradients have a form on the engine.
+def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.nn.Module, tuple[int, ...]]:
+    """Return a module in operators whose gradients have a form on the engine, and how many classes indices have.
 
     Raises:
         NotSupportedError: It changes buffers.
     """
     program = torch.export.export(module, inputs, strict=False)
     table = cast("Table", torch.export.default_decompositions())
-    table.update(decompositions())
+    counted: list[int] = []
+    table.update(decompositions(counted))
     core = cast("torch.export.ExportedProgram", program.run_decompositions(table))  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
     changed = list(core.graph_signature.buffers_to_mutate.values())
     if changed:
@@ -164,7 +167,7 @@ def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> to
             seen=", ".join(map(str, changed)).replace("module.", ""),
             remedy="use norms without running statistics (LayerNorm, GroupNorm), or module.eval()",
         )
-    return cast("torch.nn.Module", core.module())
+    return cast("torch.nn.Module", core.module()), tuple(counted)
 
 
 def without_integers(traced: torch.fx.GraphModule) -> None:
@@ -178,17 +181,17 @@ def without_integers(traced: torch.fx.GraphModule) -> None:
     traced.recompile()
 
 
-def decompositions() -> Table:
-    """Return what operators are taken apart into, by operator."""
+def decompositions(counted: list[int]) -> Table:
+    """Return what operators are taken apart into, by operator; numbers of classes are added to a list."""
     aten = torch.ops.aten
     return {
         aten.convolution.default: convolution,
         aten.avg_pool2d.default: average_pool,
         aten.max_pool2d_with_indices.default: maximum_pool,
-        aten.embedding.default: embedding,
+        aten.embedding.default: partial(embedding, counted),
         aten.scaled_dot_product_attention.default: attention,
-        aten.nll_loss_forward.default: negative_log_likelihood,
-        aten.nll_loss2d_forward.default: negative_log_likelihood,
+        aten.nll_loss_forward.default: partial(negative_log_likelihood, counted),
+        aten.nll_loss2d_forward.default: partial(negative_log_likelihood, counted),
     }
 
 
@@ -294,7 +297,7 @@ def pair(given: Sequence[int]) -> tuple[int, int]:
     return given[0], given[-1]
 
 
-def one_hot(indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:
+def one_hot(counted: list[int], indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:
     """Return 1 where an index is that of a class, and 0 elsewhere, along a new axis.
 
     Raises:
@@ -307,6 +310,7 @@ def one_hot(indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:
             limit=MOST_CLASSES,
             remedy="look the rows of a large table up on the host, and feed them; give one-hot targets",
         )
+    counted.append(classes)
     places = [1] * (indices.dim() + 1)
     places[axis] = classes
     numbers = torch.arange(classes, dtype=torch.float32).reshape(places)
@@ -314,6 +318,7 @@ def one_hot(indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:
 
 
 def embedding(
+    counted: list[int],
     weight: torch.Tensor,
     indices: torch.Tensor,
     padding_idx: int = -1,
@@ -323,7 +328,7 @@ def embedding(
     """Return rows of a table as a product with rows that have a single 1."""
     if padding_idx >= 0 or scale_grad_by_freq:
         raise NotSupportedError("a trained embedding must have no padding_idx and no scale_grad_by_freq")
-    chosen = one_hot(indices, weight.shape[0], -1).reshape(-1, weight.shape[0])
+    chosen = one_hot(counted, indices, weight.shape[0], -1).reshape(-1, weight.shape[0])
     return (chosen @ weight).reshape(*indices.shape, weight.shape[1])
 
 
@@ -355,13 +360,18 @@ def attention(  # noqa: PLR0913 - the operator's signature
 
 
 def negative_log_likelihood(
-    x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: int, ignore_index: int
+    counted: list[int],
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: int,
+    ignore_index: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the loss of class indices as a product with one-hot targets."""
     if ignore_index >= 0:
         raise NotSupportedError("a trained loss must not ignore an index", seen=f"ignore_index={ignore_index}")
     axis = min(1, x.dim() - 1)
-    chosen = one_hot(target, x.shape[axis], axis)
+    chosen = one_hot(counted, target, x.shape[axis], axis)
     if weight is not None:
         shape = [1] * x.dim()
         shape[axis] = x.shape[axis]

@@ -16,6 +16,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.targets import place_of
 from aneforge.train.batches import build_dataset, check_one_hot, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
+from aneforge.train.joint_graph import JointLoss
 from aneforge.train.loss_scale import DynamicLossScale, fixed_scale
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimiser_choice import OptimizerOptions
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend
     from aneforge.targets import Place, TargetLike
-    from aneforge.train.joint_graph import JointLoss
     from aneforge.train.optimisers import Rate
     from aneforge.train.parameter import Parameter
     from aneforge.train.torch_step import Loss
@@ -230,7 +230,7 @@ class Trainer:
         for tensor, what in ((x_input, "x_input"), (target_input, "target_input")):
             self.check_input(tensor, what)
         made = build_dataset(x_input, X, target_input, Y, whole(seed, OP, "seed", least=0))
-        self.check_one_hot(made.arrays)
+        self.check_classes(made.arrays)
         self.run.dataset = made
         self.choose_scale()
 
@@ -376,7 +376,7 @@ class Trainer:
                     "a value must have the shape of its input", seen=list(array.shape), limit=list(place.shape)
                 )
             found[place.node] = array
-        self.check_one_hot(found)
+        self.check_classes(found)
         return found
 
     def check_input(self, tensor: object, what: str) -> Tensor:
@@ -400,12 +400,14 @@ class Trainer:
             )
         return tensor
 
-    def check_one_hot(self, arrays: Mapping[Node, Array]) -> None:
-        """Check the targets of a classification.
+    def check_classes(self, arrays: Mapping[Node, Array]) -> None:
+        """Check the targets of a classification, and indices that a torch module takes.
 
         Raises:
-            GraphError: A row does not have a single 1 among zeros.
+            GraphError: A row does not have a single 1 among zeros, or an index is out of range.
         """
+        if isinstance(self.objective, JointLoss):
+            self.objective.check_data(arrays)
         if isinstance(self.objective, CrossEntropy) and self.objective.target.node in arrays:
             check_one_hot(arrays[self.objective.target.node])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -99,7 +100,7 @@ def test_an_interrupted_save_leaves_the_last_checkpoint_whole(
     def interrupted(_: int) -> None:
         raise error
 
-    monkeypatch.setattr(checkpoints.os, "fsync", interrupted)
+    monkeypatch.setattr(os, "fsync", interrupted)
     with pytest.raises(error):
         trainer.save(path)
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
@@ -172,6 +173,6 @@ def test_other_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     save_file({"weights": np.zeros(3, np.float32)}, path)
     with pytest.raises(CheckpointError, match="has no header of one"):
         trainer.load(path)
-    monkeypatch.setattr(checkpoints.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r"need the library safetensors.*aneforge-open\[train\]"):
         trainer.save(path)

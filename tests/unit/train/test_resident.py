@@ -129,6 +129,21 @@ def test_parameters_that_are_not_finite_are_warned_of_when_they_are_read() -> No
         trainer.state_dict()
 
 
+def test_second_moments_that_vanish_are_warned_of_when_they_are_read() -> None:
+    trainer = resident(loss_scale=1.0)
+    trainer.step()
+    with pytest.warns(af.errors.PrecisionWarning, match="second moments vanish in fp16"):
+        trainer.state_dict()
+
+
+def test_a_step_without_data_counts_for_nothing() -> None:
+    x, w = af.input((2, 3), name="x"), af.parameter(np.ones((3, 1)))
+    trainer = af.Trainer((x @ w).square().mean((0, 1)), [w], lr=0.1, resident_state=True, target="m1")
+    with pytest.raises(RuntimeStateError, match="no data for input 'x'"):
+        trainer.step()
+    assert trainer.optimizer.steps == 0
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

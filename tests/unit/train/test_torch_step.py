@@ -119,6 +119,16 @@ def test_what_is_refused(
         af.Trainer.from_torch(module, loss, inputs, lr=0.1, target="m1")
 
 
+def test_indices_out_of_range_are_refused() -> None:
+    module, rows = nn.Linear(3, 4), np.zeros((4, 3), np.float32)
+    classes = torch.tensor([0, 1])
+    trainer = af.Trainer.from_torch(module, functional.cross_entropy, (X, classes), lr=0.1, target="m1")
+    x, t = trainer.inputs
+    for wrong, seen in (([0, 1, 2, 4], "4"), ([0, -1, 2, 3], "-1"), ([0, 0.5, 2, 3], "0.5")):
+        with pytest.raises(GraphError, match=rf"an index must be an integer in range \(seen {seen}, limit 0 to 3\)"):
+            trainer.set_dataset(x, rows, t, np.array(wrong))
+
+
 def test_without_torch_there_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r"needs PyTorch.*aneforge-open\[torch\]"):
