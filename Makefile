@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Every process of a test would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-external lint format bench fingerprints docs docs-tables clean
+.PHONY: help demo test test-external lint format bench fingerprints docs docs-tables release clean
 
 help:
 	@echo "make demo           show the main job"
@@ -19,6 +19,7 @@ help:
 	@echo "make fingerprints   reproduce the published figures of real chips"
 	@echo "make docs           build the documentation site into site/"
 	@echo "make docs-tables    write the generated reference pages"
+	@echo "make release        build sdist and wheel, audit, install and try them; they are then in dist/"
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/aneforge demo
@@ -54,6 +55,9 @@ docs: docs-tables $(VENV)/docs.stamp
 docs-tables: $(VENV)/docs.stamp
 	$(BIN)/python tools/reference_pages.py
 
+release: $(VENV)/release.stamp
+	$(BIN)/python tools/release.py
+
 clean:
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f src/aneforge/engine/kernels/aneforge_kernels.* src/aneforge/runtime/dispatch/libane_open.*
@@ -80,6 +84,10 @@ $(VENV)/bench.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 
 $(VENV)/docs.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(INSTALL) '.[docs]'
+	@touch $@
+
+$(VENV)/release.stamp: $(BUILT_FROM) | $(VENV)/bin/python
+	$(INSTALL) '.[release]'
 	@touch $@
 
 # What the others install is part of it.

@@ -19,7 +19,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["DISPATCH", "KERNELS", "LIBRARIES", "BuildError", "Library", "Toolchain", "build_library", "compile_objects"]
+__all__ = [
+    "DISPATCH",
+    "KERNELS",
+    "LIBRARIES",
+    "BuildError",
+    "Library",
+    "Toolchain",
+    "build_library",
+    "compile_objects",
+    "record_reason",
+]
 
 PACKAGE = Path(__file__).parent.parent / "src" / "aneforge"
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512")
@@ -62,6 +72,16 @@ class Library:
     def stamp_name(self) -> str:
         """The name of the file that says what the library was built from."""
         return f"{self.name}.stamp"
+
+    @property
+    def reason_name(self) -> str:
+        """The name of the file that says why the library is not there; its binding tells the user."""
+        return f"{self.name}.missing"
+
+    @property
+    def is_for_this_system(self) -> bool:
+        """Whether it can be built here at all."""
+        return self.systems is None or sys.platform in self.systems
 
     def fingerprint(self, machine: str) -> str:
         """Return a text that changes with the sources, the flags and the machine."""
@@ -141,7 +161,7 @@ class Toolchain:
         command = [self.compiler, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the compiler's own
         if done.returncode:
-            raise BuildError(f"{' '.join(command)}\n{done.stderr}")
+            raise BuildError(f"the C compiler failed\n{' '.join(command)}\n{done.stderr}")
 
 
 def machine_name(name: str) -> str:
@@ -176,8 +196,8 @@ def build_library(library: Library, folder: Path | None = None) -> Path:
         BuildError: It cannot be built.
     """
     folder = folder or library.folder
-    if library.systems is not None and sys.platform not in library.systems:
-        raise BuildError(f"{library.name} is for {', '.join(library.systems)}, and this is {sys.platform}")
+    if not library.is_for_this_system:
+        raise BuildError(f"{library.name} is for {', '.join(library.systems or ())}, and this is {sys.platform}")
     built, stamp = folder / library.file_name, folder / library.stamp_name
     key = library.fingerprint(machine_name(platform.machine()))
     if built.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == key:
@@ -190,4 +210,12 @@ def build_library(library: Library, folder: Path | None = None) -> Path:
         toolchain.run("-shared", "-pthread", *map(str, objects), *library.link_flags, "-o", str(fresh))
         fresh.replace(built)
     stamp.write_text(key, encoding="utf-8")
+    (folder / library.reason_name).unlink(missing_ok=True)
     return built
+
+
+def record_reason(library: Library, error: BuildError, folder: Path | None = None) -> Path:
+    """Write beside the binding why its library is missing, and return that file."""
+    record = (folder or library.folder) / library.reason_name
+    record.write_text(f"{error}\n", encoding="utf-8")
+    return record

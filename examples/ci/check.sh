@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks a model in any CI: sh check.sh model.onnx known.json
-# It needs the command `aneforge`: pip install '.[onnx,report]' in a checkout, or a wheel that was made there.
+# It needs the command `aneforge`: pip install '.[onnx]' in a checkout, or a wheel that was made there.
 # Fails (exit code 1) on findings that the baseline does not have; writes JUnit and Markdown for the CI to show.
 set -eu
 model=$1

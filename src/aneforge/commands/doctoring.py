@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
-from aneforge.engine.kernels.library import library, paths, processors
+from aneforge.engine.kernels.library import REMEDY, library, paths, processors, reason_missing
 from aneforge.runtime.backends import backends
 from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host
 
@@ -25,7 +25,7 @@ PACKAGES = {
     "onnx": ("ONNX models", "onnx"),
     "torch": ("programs of torch.export", "torch"),
     "coremltools": ("ML packages", "coreml"),
-    "jinja2": ("--html", "report"),
+    "jinja2": ("--html", ""),
 }
 """What a package is for, and the extra that brings it; none for what is always there."""
 
@@ -70,13 +70,11 @@ def doctor() -> Doctor:
     >>> [backend.name for backend in found.backends if backend.available]
     ['software', 'reference', 'cpu_fp16']
     """
-    built = library() is not None
-    missing = "none: install from a source tree with a C compiler; the golden model runs instead, slowly"
     return Doctor(
         version=__version__,
         python=f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        kernels=", ".join(paths()) if built else missing,
+        kernels=kernels_text(),
         threads=processors(),
         host=host_text(),
         packages=tuple(package(name, use, extra) for name, (use, extra) in PACKAGES.items()),
@@ -89,7 +87,14 @@ def package(name: str, use: str, extra: str) -> Package:
     try:
         return Package(name, importlib.metadata.version(name), use, "")
     except importlib.metadata.PackageNotFoundError:
-        return Package(name, None, use, f"pip install '{DISTRIBUTION}[{extra}]'")
+        return Package(name, None, use, f"pip install '{DISTRIBUTION}[{extra}]'" if extra else f"pip install {name}")
+
+
+def kernels_text() -> str:
+    """Return which instructions the fast kernels use, or why there are none and what to do."""
+    if library() is not None:
+        return ", ".join(paths())
+    return f"none ({reason_missing()}): the golden model runs instead, hundreds of times slower. Remedy: {REMEDY}"
 
 
 def host_text() -> str:

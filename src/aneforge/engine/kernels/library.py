@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["MissingKernelsWarning", "Settings", "address", "available", "call", "library", "paths", "using"]
+__all__ = [
+    "MissingKernelsWarning",
+    "Settings",
+    "address",
+    "available",
+    "call",
+    "library",
+    "paths",
+    "reason_missing",
+    "using",
+]
 
 INTERFACE = 3
 """Number of the C interface (`ANEFORGE_INTERFACE` of kernels.h) that this module speaks."""
@@ -32,10 +42,9 @@ SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, ".so"))
 """Where the build puts the library, in an editable install too."""
 NO_MEMORY = 1
-MISSING = (
-    "the fast kernels are not built: the golden model runs instead, bit for bit the same and hundreds of times slower. "
-    "Remedy: install a C compiler, then the package again"
-)
+REASON = "aneforge_kernels.missing"
+"""What the build writes beside this module where it could not make the library: why."""
+REMEDY = "install a C compiler, then the package again: pip install --force-reinstall --no-cache-dir"
 
 
 class MissingKernelsWarning(RuntimeWarning):
@@ -99,10 +108,29 @@ def processors() -> int:
     return 1 if found is None else found.aneforge_processors()
 
 
+def reason_missing() -> str:
+    """Return why there is no library, as its build recorded it; the first line of what a compiler printed."""
+    if PATH.exists():
+        return f"{PATH.name} cannot be loaded by this system, or belongs to another version"
+    record = PATH.with_name(REASON)
+    if not record.exists():
+        return f"there is no {PATH.name} beside the package's modules"
+    first, _, more = record.read_text(encoding="utf-8").strip().partition("\n")
+    return f"{first}; see {record}" if more else first
+
+
+def missing_text() -> str:
+    """Return what is said where the library is missing."""
+    return (
+        f"the fast kernels are not built ({reason_missing()}): the golden model runs instead, bit for bit the same and "
+        f"hundreds of times slower. Remedy: {REMEDY}"
+    )
+
+
 @cache
 def warn_once() -> None:
     """Warn that the library is missing, once for each process."""
-    warn(MISSING, MissingKernelsWarning)
+    warn(missing_text(), MissingKernelsWarning)
 
 
 def available() -> bool:
@@ -148,7 +176,7 @@ def call(name: str, *arguments: object) -> None:
     """
     found = library()
     if found is None:
-        raise RuntimeError(MISSING)
+        raise RuntimeError(missing_text())
     settings = CURRENT.get()
     path = 0 if settings.path is None else paths().index(settings.path)
     threads = processors() if settings.threads is None else settings.threads

@@ -84,16 +84,14 @@ def expect_jinja() -> None:
         MissingJinjaError: It is not.
     """
     if importlib.util.find_spec("jinja2") is None:
-        raise MissingJinjaError(
-            "writing HTML reports needs the package jinja2", remedy="pip install 'aneforge-open[report]'"
-        )
+        raise MissingJinjaError("writing HTML reports needs the package jinja2", remedy="pip install jinja2")
 
 
 @cache
 def template() -> Template:
     """Return the template of the page."""
     expect_jinja()
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - an extra, asked for when a page is written
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - loaded when a page is written
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string((assets() / "page.html.jinja").read_text(encoding="utf-8"))

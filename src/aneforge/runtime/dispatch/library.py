@@ -28,13 +28,19 @@ def library_path() -> Path:
     if not PATH.exists():
         raise NotSupportedError(
             "the dispatch library is not built",
-            seen=sys.platform,
+            seen=reason_missing(),
             limit="Linux with a C compiler when the package is installed",
             remedy="install a C compiler, then the package again"
             if sys.platform == "linux"
             else 'run it on Linux; on a Mac the backend "e5rt" reaches the engine itself',
         )
     return PATH
+
+
+def reason_missing() -> str:
+    """Return why there is no library: the first line of what its build recorded, or this system."""
+    record = PATH.with_suffix(".missing")
+    return record.read_text(encoding="utf-8").partition("\n")[0] if record.exists() else sys.platform
 
 
 def record_interpreter() -> str | None:
