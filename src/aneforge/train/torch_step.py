@@ -345,7 +345,12 @@ def attention(  # noqa: PLR0913 - the operator's signature
 ) -> torch.Tensor:
     """Return attention as products and a softmax, with a mask that is finite in fp16."""
     if dropout_p:
-        raise NotSupportedError("a trained attention must have no dropout", seen=dropout_p)
+        raise NotSupportedError(
+            "a trained attention must have no dropout: a step draws no random numbers",
+            seen=dropout_p,
+            limit=0,
+            remedy="set its dropout to 0, or call module.eval()",
+        )
     if enable_gqa:
         heads = query.shape[-3] // key.shape[-3]
         key, value = (one.repeat_interleave(heads, -3) for one in (key, value))

@@ -109,6 +109,13 @@ X = torch.ones(2, 3)
         (nn.ConvTranspose1d(2, 2, 2), lambda y: y.mean(), (X[None],), NotSupportedError, "not transposed"),
         (Frozen(unused=True), lambda y: y.mean(), (X,), GraphError, "does not depend on 'unused.weight'"),
         (nn.Embedding(3000, 2), lambda y: y.mean(), (X.long(),), NotSupportedError, "seen 3000 classes, limit 2048"),
+        (
+            nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)),
+            functional.mse_loss,
+            (X, X),
+            NotSupportedError,
+            "draws at random",
+        ),
         (nn.Linear(4, 3), functional.mse_loss, (X, X), NotSupportedError, "torch cannot trace its training step"),
     ],
 )
