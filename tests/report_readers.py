@@ -18,12 +18,12 @@ from unittest.mock import patch
 
 import msgspec
 
-from aneforge.cli.showing import show_report
+from aneforge.cli.screen import show_report
 from aneforge.evidence import Evidence
 from aneforge.report.gate import FAIL_ON, outcome
 from aneforge.report.html.page import html
 from aneforge.report.junit import junit
-from aneforge.report.model import Latency
+from aneforge.report.model import NO, Latency
 from aneforge.report.numbers import latency_text
 from aneforge.report.sarif import sarif
 from aneforge.report.tables import csv_text, markdown
@@ -72,6 +72,7 @@ def disagreeing_forms(report: Report, threshold: Threshold) -> Iterator[tuple[st
     worst = {(target, node): (rule, severity) for target, rule, severity, node, _ in reversed(in_order(report)) if node}
     if csv_worst(report) != worst:
         yield "CSV has other findings", f"{csv_worst(report)}\n{worst}"
+    yield from other_rows(report, shown)
     yield from other_outcomes(report, threshold, shown)
 
 
@@ -178,8 +179,32 @@ def terminal(report: Report, threshold: Threshold) -> list[str]:
     """Return the lines that `check` prints."""
     stream = io.StringIO()
     with patch.dict("os.environ", WIDE), contextlib.redirect_stdout(stream):
-        show_report(report, outcome(report, threshold), most=len(in_order(report)))
+        show_report(report, outcome(report, threshold), most=len(in_order(report)), verbose=True)
     return stream.getvalue().splitlines()
+
+
+UNITS = {"µs": 1.0, "ms": 1e3, "s": 1e6}
+RANGE = re.compile(r"([\d.]+)(?: (µs|ms|s))?(?:-([\d.]+))? (µs|ms|s)\b")
+
+
+def other_rows(report: Report, shown: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the screen that have another time than a target of theirs, and targets without a row."""
+    begin = next(number for number, line in enumerate(shown) if line.startswith("chip "))
+    end = next(number for number, line in enumerate(shown) if line.startswith("exact: "))
+    for target in report.targets:
+        row = next((line for line in shown[begin:end] if target.target in line.split()), None)
+        if row is None:
+            yield "the terminal has no row for a target", target.target
+            continue
+        told = RANGE.search(row)
+        if target.latency is None or told is None:
+            if target.latency is not None and target.runs != NO:
+                yield "the terminal has a row without a time", row
+            continue
+        low = float(told[1]) * UNITS[told[2] or told[4]]
+        high = float(told[3] or told[1]) * UNITS[told[4]]
+        if not 0.94 * low <= target.latency.microseconds <= 1.06 * high:
+            yield "the terminal has another time in a row", f"{row}: {target.latency.microseconds}"
 
 
 SHORT = {"?": "unknown", "inf": "saturation", "ok": "none", "model": "modelled", "-": ""}
@@ -207,9 +232,10 @@ def csv_worst(report: Report) -> Mapping[tuple[str, str], tuple[str, str]]:
 def other_outcomes(report: Report, threshold: Threshold, shown: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the forms that pass or fail where the report does not."""
     result = outcome(report, threshold)
-    printed = next(line for line in reversed(shown) if line.startswith(("passed", "failed")))
-    if printed.startswith("passed") is not result.ok:
-        yield "the terminal has another outcome", printed
+    printed = shown[-1]
+    for line in (shown[0], printed):
+        if line.startswith("passed") is not result.ok or not line.startswith(("passed", "failed")):
+            yield "the terminal has another outcome", line
     counts = {word: int(number) for number, word in re.findall(rf"(\d+) ({'|'.join(FAIL_ON)})\b", printed)}
     if counts != result.counts:
         yield "the terminal counts otherwise", f"{printed}: {result.counts}"

@@ -38,7 +38,7 @@ STDOUT = "-"
 """The file that stands for the terminal."""
 ONE_ARRAY = b"\x93NUMPY"
 """How a file of one array begins."""
-EXAMPLE_TARGETS = "{old},{pro},{target}".format(**EXAMPLES)
+EXAMPLE_TARGETS = "{old},{pro},{device},{target}".format(**EXAMPLES)
 Model = Annotated[
     Path,
     typer.Argument(
@@ -54,8 +54,9 @@ Targets = Annotated[
         "--target",
         "-t",
         metavar="NAMES",
-        help=f"Targets, chips, families or a group, separated by commas: {EXAMPLE_TARGETS}, all (every target that "
-        "runs MIL programs), families, or known (older ones too). May be repeated.",
+        help=f"Chips, devices, targets, families or a group, separated by commas: {EXAMPLE_TARGETS}, "
+        "shipping (chips that are sold), all (every target that runs MIL programs), families, or known (older ones "
+        "too). May be repeated.",
         show_default=False,
     ),
 ]

@@ -122,13 +122,13 @@ def check(
     github: Annotated[
         bool, typer.Option("--github", help="Print annotation lines for a CI log instead of the tables.")
     ] = False,
-    most: Annotated[int, typer.Option(min=0, help="Findings to print; all are in the files.")] = 20,
+    most: Annotated[int, typer.Option(min=0, help="Findings to print; all are in the files.")] = 5,
     verbose: given.Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Say whether a model runs on the Neural Engine of some chips, why not, what to change, and how fast it is.
 
-    Without --target it is every target that runs MIL programs.
+    Without --target it is every chip that is sold and runs MIL programs.
 
     Examples:
     aneforge check model.onnx
@@ -233,6 +233,6 @@ def show(report: Report, result: Outcome, *, most: int, verbose: bool, github: b
 
         typer.echo(annotation_lines(report, result), nl=False)
         return
-    from aneforge.cli.showing import show_report  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.screen import show_report  # noqa: PLC0415 - loaded when it is needed
 
     show_report(report, result, most=most, verbose=verbose)

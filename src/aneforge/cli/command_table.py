@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.cli import dispatching, hwx_commands, invoking, programs, reference
 from aneforge.cli.check import check
 from aneforge.cli.compare import compare
+from aneforge.cli.demo import demo
 from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "bench": programs.bench,
     "dispatch-library": dispatching.dispatch_library,
     "doctor": reference.doctor,
-    "demo": reference.demo,
+    "demo": demo,
     "invoker install": invoking.install,
     "hwx show": hwx_commands.show,
     "hwx dis": hwx_commands.dis,

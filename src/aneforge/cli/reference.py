@@ -1,4 +1,4 @@
-"""`aneforge diff`, `explain`, `targets`, `ops`, `routes`, `doctor` and `demo`: what is known, and what changed."""
+"""`aneforge diff`, `explain`, `targets`, `ops`, `routes` and `doctor`: what is known, and what changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aneforge.report.model import Counts
     from aneforge.rules.rule import Finding
 
-__all__ = ["demo", "diff", "doctor", "explain", "ops", "routes", "targets"]
+__all__ = ["diff", "doctor", "explain", "ops", "routes", "targets"]
 
 SHOWN_ROWS = 60
 
@@ -292,33 +292,3 @@ def doctor(
         advice = f". {backend.recommendation}" if backend.recommendation else ""
         print_wrapped(out, f"{backend.device}; {backend.status}{latency}{advice}", indent=6, style="dim")
     raise typer.Exit(0 if found.ok else 1)
-
-
-def demo(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]",
-            help="resnet18, transformer, unet or keyword-spotter; all if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    target: given.Targets = None,
-    most: Annotated[int, typer.Option(min=0, help="Findings to print for each model.")] = 3,
-    verbose: given.Verbose = False,
-) -> None:
-    """Check the embedded models: real shapes with drawn weights, no file needed.
-
-    It shows what a check says. Some of the models fall off older chips on purpose, so the exit code is 0 all the same.
-    """
-    from aneforge.cli.showing import show_report  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.commands.demonstration import demonstrated  # noqa: PLC0415 - as above
-    from aneforge.report.gate import outcome  # noqa: PLC0415 - as above
-
-    with progress() as tell:
-        reports = demonstrated(name, given.targets_given(target), progress=tell)
-    for number, report in enumerate(reports):
-        if number:
-            typer.echo("")
-        show_report(report, outcome(report), most=most, verbose=verbose, command="demo")

@@ -36,8 +36,8 @@ __all__ = [
     "title_of_place",
 ]
 
-ALL = "all"
-"""The group of targets that a check looks at if none is named."""
+ALL, SHIPPING = "all", "shipping"
+"""Groups of targets of which those are meant that run MIL programs; the second is what a check looks at by itself."""
 ModelLike = "GraphLike | str | os.PathLike[str]"
 Targets = "TargetLike | Iterable[TargetLike]"
 
@@ -100,11 +100,11 @@ def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:
 
 
 def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Place]:
-    """Return targets in the order in which they are asked for, each once; nothing stands for all that run MIL programs.
+    """Return targets in the order in which they are asked for, each once; nothing stands for `shipping`.
 
-    Names may be those of groups, and several may stand in one text, separated by commas. `all` too stands for the
-    targets that run MIL programs; older ones are asked for by their names, or with all others that have a family by
-    `known`.
+    Names may be those of groups, and several may stand in one text, separated by commas. `all` stands for the targets
+    that run MIL programs, `shipping` for those of them that are in a chip; older ones are asked for by their names, or
+    with all others that have a family by `known`.
 
     >>> from aneforge.targets import Family
     >>> [one.target.family == Family.A16 for one in chosen_targets([Family.A13, Family.A16])]
@@ -115,7 +115,7 @@ def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Pl
         NoDataError: Asked later, of a target that is only a name.
     """
     if targets is None:
-        return chosen_by(ALL)
+        return chosen_by(SHIPPING)
     single = targets if isinstance(targets, str | int | Target | Place) else None
     listed = [single] if single is not None else list(targets)  # pyright: ignore[reportArgumentType, reportUnknownVariableType] - distinguished above
     found: dict[tuple[str, bool], Place] = {}
@@ -147,8 +147,8 @@ def parts_of(named: TargetLike) -> list[TargetLike]:
 
 def chosen_by(named: TargetLike) -> list[Place]:
     """Return what one name stands for: the targets of a group, or a target with the chip that was named."""
-    if isinstance(named, str) and named == ALL:
-        return [Place(target, None) for target in group(ALL) if runs_mil(target)]
+    if isinstance(named, str) and named in (ALL, SHIPPING):
+        return [Place(target, None) for target in group(named) if runs_mil(target)]
     if isinstance(named, str) and named in GROUPS:
         return [Place(target, None) for target in group(named) if target.has_data and target.family is not None]
     return [place_of(named)]

@@ -12,22 +12,25 @@ from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.routes import assumed_route
 from aneforge.analysis.work import work_of
+from aneforge.commands.changes import Changes
 from aneforge.commands.model_and_targets import title_of_place
 from aneforge.commands.noting import merge_notes, program_notes, refusal_text
 from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placement
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.risk import Risks
-from aneforge.commands.timeline import memory_of, round_time, timeline_of
+from aneforge.commands.timeline import HOST, memory_of, round_time, timeline_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
 from aneforge.report.gate import STOPPING
+from aneforge.report.grouping import how_bad
 from aneforge.report.model import COREML, DIRECT, Counts, Latency, TargetReport, TimePart
+from aneforge.report.predicted import OWN_PROGRAM
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
 from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from aneforge.analysis.cost import Cost
     from aneforge.commands.sharing import Made
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from aneforge.engine.exactness import Label
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
-    from aneforge.report.model import Emission
+    from aneforge.report.model import Emission, Timed
     from aneforge.rules.preflight import Preflight
     from aneforge.rules.rule import Finding
     from aneforge.targets import Place
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "TargetWriter"]
 
 STATUSES = tuple(map(str, Status))
-SEVERITIES = tuple(map(str, Severity))
+TAKING_TIME = (Severity.OVERSIZE, Severity.DECOMPOSE)
+"""Findings of these severities make a layer another one, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class TargetWriter:
         self.nodes = report_nodes(graph)
         self.asked = asked
         self.risks = Risks(graph, asked.samples, asked.ranges, deep=asked.deep)
+        self.changes = Changes(graph)
         self.labelled: dict[tuple[object, ...], tuple[Program, Mapping[str, Label]]] = {}
         self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
         self.emitted: dict[tuple[int, int | None], tuple[Program, Emission]] = {}
@@ -128,11 +133,11 @@ class TargetWriter:
         scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
         risk = self.risks.of(compiled, verdict, carried, scaled)
         sure = label_of_all(labels.values())
+        timeline = timeline_of(compiled, priced, labels, carried)
+        own = own_programs(self.graph, program, priced, carried)
         return replace(
             judged,
-            findings=sorted_findings(
-                (*judged.findings, *risk.findings, *own_programs(self.graph, program, priced, carried))
-            ),
+            findings=sorted_findings(with_shares((*judged.findings, *risk.findings, *own), timeline)),
             layers=len(program.layers),
             segments=len(program.segments),
             partitions=len(order.partitions),
@@ -143,7 +148,7 @@ class TargetWriter:
             risk_reason=risk.reason,
             exactness=str(sure.exactness),
             exactness_reason=sure.reason,
-            timeline=timeline_of(compiled, priced, labels, carried),
+            timeline=timeline,
             memory=memory_of(compiled),
             notes=merge_notes(
                 (
@@ -153,6 +158,7 @@ class TargetWriter:
             ),
             rescaling=None if scaled is None else self.risks.rescaling(compiled, chosen.target, scaled),
             emission=self.emission(compiled, carried) if self.asked.tasks else None,
+            changes=self.changes.of(chosen, work, priced),
         )
 
     def emission(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]]) -> Emission:
@@ -198,7 +204,23 @@ def findings_of(verdict: Preflight) -> tuple[Finding, ...]:
 
 def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings worst first, then in the order of the graph."""
-    return tuple(sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.node or 0, one.rule)))
+    return tuple(sorted(findings, key=how_bad))
+
+
+def with_shares(findings: Iterable[Finding], timeline: Sequence[Timed]) -> Iterator[Finding]:
+    """Yield findings about the form of a program with the share of its time that they are about."""
+    total = sum(one.duration for one in timeline)
+    calls = {one.segment: one.duration for one in timeline if one.engine == HOST}
+    for finding in findings:
+        if finding.severity not in TAKING_TIME and finding.rule != OWN_PROGRAM.id:
+            yield finding
+            continue
+        layers = [one for one in timeline if finding.node in one.nodes]
+        spent = sum(one.duration for one in layers)
+        if finding.rule == OWN_PROGRAM.id:
+            spent += sum(calls[segment] for segment in {one.segment for one in layers})
+        known = bool(layers) and total > 0
+        yield msgspec.structs.replace(finding, share=round(spent / total, 2)) if known else finding
 
 
 def latency_of(priced: Cost) -> Latency:

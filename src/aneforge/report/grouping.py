@@ -9,10 +9,15 @@ from aneforge.report.gate import shared_key
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from aneforge.report.model import Report
     from aneforge.rules.rule import Finding
 
-__all__ = ["Folded", "Grouped", "fold_findings", "group_findings"]
+__all__ = ["Folded", "Grouped", "fold_results", "group_findings", "how_bad"]
+
+COSTLY = 0.05
+"""From this share of the time on, a finding comes before those that are about less, whatever their severity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +46,74 @@ def group_findings(report: Report) -> tuple[Grouped, ...]:
     >>> from aneforge.report import check
     >>> wide = af.input((1, 8, 1, 17_000), name="x").relu()
     >>> [(one.finding.rule, len(one.targets), one.node) for one in group_findings(check(wide, af.targets.Family.A13))]
-    [('ANE-EXTENT-001', 1, 'x'), ('ANE-EXTENT-001', 1, 'relu_1')]
+    [('ANE-EXTENT-001', 1, 'relu_1'), ('ANE-EXTENT-001', 1, 'x')]
     """
     found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
     for target in report.targets:
         for one in target.findings:
-            found.setdefault(shared_key(one), (one, []))[1].append(target.target)
-    order = {str(severity): severity.rank for severity in Severity}
-    ranked = sorted(found.values(), key=lambda pair: (order[pair[0].severity], pair[0].node or 0, pair[0].rule))
+            first, targets = found.setdefault(shared_key(one), (one, []))
+            if (one.share or 0.0) > (first.share or 0.0):
+                found[shared_key(one)] = (one, targets)
+            targets.append(target.target)
+    ranked = sorted(found.values(), key=lambda pair: how_bad(pair[0]))
     return tuple(
         Grouped(finding, tuple(targets), report.nodes[finding.node].name if finding.node is not None else "")
         for finding, targets in ranked
     )
 
 
-def fold_findings(report: Report) -> tuple[Folded, ...]:
-    """Return the findings of all targets, worst first.
+def how_bad(finding: Finding) -> tuple[object, ...]:
+    """Return what findings are sorted by, worst first: what cannot run, what costs most time, the severity.
 
-    Those of one rule, limit and evidence on the same targets are one.
+    >>> from aneforge.rules.rule import Finding
+    >>> def found(severity, share):
+    ...     return Finding(rule="", severity=severity, op="", location=None, message="", seen=None, limit=None,
+    ...                    remedy="", evidence=None, share=share)
+    >>> some = [found(Severity.OVERSIZE, 0.01), found(Severity.INFO, 0.8), found(Severity.REJECT, None)]
+    >>> [str(one.severity) for one in sorted(some, key=how_bad)]
+    ['reject', 'info', 'oversize']
+    """
+    share = finding.share or 0.0
+    order = {str(severity): severity.rank for severity in Severity}
+    costly = share if share >= COSTLY else 0.0
+    return finding.severity != Severity.REJECT, -costly, order[finding.severity], finding.node or 0, finding.rule
+
+
+def fold_results(report: Report) -> tuple[Folded, ...]:
+    """Return the findings of all targets, worst first, those of one rule, severity and limit as one.
+
+    The targets are all that have it for one of the operations, however it is known there.
 
     >>> import aneforge as af
     >>> from aneforge.report import check
-    >>> wide = af.input((1, 8, 1, 17_000), name="x").relu().abs()
-    >>> [(one.first.node, one.others) for one in fold_findings(check(wide, af.targets.Family.A15))]
-    [('x', ('relu_1', 'abs_2'))]
+    >>> wide = af.input((1, 8, 1, 17_000), name="x").relu()
+    >>> [(one.first.node, one.others) for one in fold_results(check(wide, af.targets.Family.A15))]
+    [('relu_1', ('x',))]
     """
-    found: dict[tuple[object, ...], tuple[Grouped, list[str]]] = {}
+    found: dict[tuple[object, ...], list[Grouped]] = {}
     for one in group_findings(report):
-        key = (one.finding.rule, one.finding.severity, one.finding.limit, one.finding.evidence, one.targets)
-        first, others = found.setdefault(key, (one, []))
-        if first is not one:
-            others.append(one.node or one.finding.op)
-    return tuple(Folded(first, tuple(others)) for first, others in found.values())
+        finding = one.finding
+        found.setdefault((finding.rule, finding.severity, finding.op, finding.limit), []).append(one)
+    return tuple(folded_results(report, same) for same in joined_operations(found.values()))
+
+
+def joined_operations(groups: Iterable[list[Grouped]]) -> list[list[Grouped]]:
+    """Return groups of findings, those of one rule, severity, limit and targets together, whatever their operations."""
+    found: dict[tuple[object, ...], list[Grouped]] = {}
+    for same in groups:
+        finding = same[0].finding
+        targets = frozenset(target for one in same for target in one.targets)
+        found.setdefault((finding.rule, finding.severity, finding.limit, targets), []).extend(same)
+    return list(found.values())
+
+
+def folded_results(report: Report, same: Sequence[Grouped]) -> Folded:
+    """Return findings as one: the worst of them, its targets, and the names of the other operations."""
+    first = same[0]
+    having = {target for one in same for target in one.targets}
+    targets = tuple(dict.fromkeys(one.target for one in report.targets if one.target in having))
+    others = dict.fromkeys((one.finding.node, one.node or one.finding.op) for one in same)
+    return Folded(
+        Grouped(first.finding, targets, first.node),
+        tuple(name for node, name in others if (node, name) != (first.finding.node, first.node or first.finding.op)),
+    )

@@ -23,6 +23,7 @@ __all__ = [
     "VERSION",
     "YES",
     "Allocated",
+    "Change",
     "Counts",
     "Difference",
     "Divergence",
@@ -31,6 +32,7 @@ __all__ = [
     "Latency",
     "Memory",
     "Node",
+    "OutputError",
     "Placed",
     "Placement",
     "RefusedLayer",
@@ -244,6 +246,41 @@ class Emission:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """Something that could be changed, with its price: the predicted time of a call before and after it."""
+
+    text: str
+    option: str
+    """What to type for it, after `check` or `compile`."""
+    before: float
+    """Microseconds."""
+    after: float
+
+    @property
+    def gain(self) -> float:
+        """Microseconds that it saves."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """How far an output for the sample inputs is from the mathematics in float64."""
+
+    output: str
+    largest: float
+    """The largest difference of an element."""
+    relative: float
+    """That, as a share of the largest magnitude of the output."""
+    snr: float | None
+    """Signal to noise in decibels; None where nothing differs, and where something is not finite."""
+    argmax: float
+    """The share of rows along the last axis whose largest element is in the same place."""
+    elements: int = 0
+    not_finite: int = 0
+    """Elements that are infinite or NaN where the mathematics is finite; they are in none of the numbers above."""
+
+
+@dataclass(frozen=True, slots=True)
 class TargetReport:
     """The model on one target."""
 
@@ -285,6 +322,10 @@ class TargetReport:
     path: str = DIRECT
     """How the model reaches the engine: directly, where everything must run there, or through Core ML, which runs the
     rest elsewhere."""
+    changes: tuple[Change, ...] = ()
+    """What could be changed, the largest gain first."""
+    errors: tuple[OutputError, ...] = ()
+    """How far outputs for the sample inputs are from the mathematics, where there are some."""
 
     @property
     def runs(self) -> str:

@@ -121,6 +121,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Where in the operation it was seen."""
     details: tuple[float | str, ...] = ()
     """Further values that were seen with it."""
+    share: float | None = None
+    """The share of the predicted time of a call that it is about, 0 to 1; None where no time hangs on it."""
 
     def __str__(self) -> str:
         place = f" at {self.location}" if self.location else ""

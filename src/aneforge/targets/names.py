@@ -28,8 +28,10 @@ EXAMPLES = {
     "target": "h17",
     "large": "h17s",
     "family": "family:a14",
+    "device": "iphone15pro",
 }
-"""For help texts: an early chip, a late one, one of several with one target; a target, a larger one; a family."""
+"""For help texts: an early chip, a late one, one of several with one target; a target, a larger one; a family; a device
+that has a chip."""
 
 
 def find_target(name: str) -> Target:

@@ -19,6 +19,7 @@ TargetLike = Target | Place | Family | int | str | None
 
 GROUPS = {
     "all": "every silicon target with data",
+    "shipping": "every target of a chip that is sold",
     "families": "one target per family that runs MIL",
     "known": "every name that a compiler knows",
 }
@@ -71,7 +72,7 @@ def family_number(family: object) -> int | None:
 
 
 def group(name: str) -> tuple[Target, ...]:
-    """Return the targets of a group: `all`, `families` or `known`.
+    """Return the targets of a group: `all`, `shipping`, `families` or `known`.
 
     >>> [target.name for target in group("families")]
     ['h13', 'h14', 'h15', 'h16s']
@@ -85,6 +86,9 @@ def group(name: str) -> tuple[Target, ...]:
             return tuple(targets.values())
         case "all":
             return tuple(target for target in targets.values() if target.kind is Kind.SILICON and target.has_data)
+        case "shipping":
+            sold = {chip.target for chip in database().chips.values()}
+            return tuple(target for target in targets.values() if target.name in sold)
         case "families":
             representatives = database().representatives.items()
             return tuple(targets[target] for family, target in representatives if supports_mil(family))

@@ -16,12 +16,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import aneforge as af
 from aneforge.cli import main
-from aneforge.cli.showing import show_report
+from aneforge.cli.screen import show_report
 from aneforge.commands.checking import check
 from aneforge.errors import UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.report.gate import Threshold, evidence_word, kind_on, outcome
-from aneforge.report.grouping import fold_findings, group_findings
+from aneforge.report.grouping import fold_results, group_findings
 from aneforge.report.html.blocks import blocks_of
 from aneforge.report.junit import junit
 from aneforge.report.sarif import sarif
@@ -56,21 +56,21 @@ def test_the_two_chips_differ_in_evidence_alone(report: Report) -> None:
 
 
 def test_findings_of_unequal_evidence_are_not_grouped(report: Report) -> None:
-    for found in (group_findings(report), [one.first for one in fold_findings(report)]):
-        assert [(one.targets, one.finding.evidence_text) for one in found] == [
-            ((report.targets[0].target,), MEASURED),
-            ((report.targets[1].target,), INFERRED),
-        ]
+    assert [(one.targets, one.finding.evidence_text) for one in group_findings(report)] == [
+        ((report.targets[0].target,), MEASURED),
+        ((report.targets[1].target,), INFERRED),
+    ]
+    assert [one.first.targets for one in fold_results(report)] == [tuple(one.target for one in report.targets)]
 
 
 def test_on_the_terminal(report: Report, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     show_report(report, outcome(report))
     lines = capsys.readouterr().out.splitlines()
-    heads = [line for line in lines if line.startswith("ANE-KERNEL-001")]
-    assert [head.rpartition(" on ")[2] for head in heads] == [one.target for one in report.targets]
-    known = [line.split(": ")[1] for line in lines if line.strip().startswith("evidence: ")]
-    assert known == [MEASURED, INFERRED]
+    heads = [line for line in lines if "(ANE-KERNEL-001" in line]
+    assert [head.partition(" on ")[2].partition(" (")[0] for head in heads] == ["all chips"]
+    known = [line.strip() for line in lines if line.strip().startswith("evidence: ")]
+    assert known == [f"evidence: M1: {MEASURED}; M2: {INFERRED}"]
 
 
 def test_in_json_markdown_csv_and_annotations(report: Report) -> None:
@@ -88,10 +88,12 @@ def test_in_json_markdown_csv_and_annotations(report: Report) -> None:
 def test_a_report_without_the_later_fields_is_read(report: Report) -> None:
     made = json.loads(report_to_json(report))
     for target in made["targets"]:
+        del target["changes"], target["errors"]
         if target["latency"] is not None:
             del target["latency"]["rests_on"]
         for finding in target["findings"]:
-            del finding["target"], finding["what"], finding["details"], finding["evidence"]["conflict"]
+            del finding["target"], finding["what"], finding["details"], finding["share"]
+            del finding["evidence"]["conflict"]
             names = [
                 "rule",
                 "severity",

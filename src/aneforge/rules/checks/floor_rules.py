@@ -40,7 +40,7 @@ def operation_floor(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-FLOOR-003", Severity.DECOMPOSE, bound="family", relation=Relation.AT_MOST)
 def decomposed_below_floor(subject: Subject) -> Iterator[Seen]:
-    """{op} is native from family {what} on; on {target}, of family {limit}, it is built from other operations.
+    """{op} is native from the {what} family on; on {target}, of the {limit} family, it is built from others.
 
     Remedy: not needed; expect more layers and the rounding of each.
     """

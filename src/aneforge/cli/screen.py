@@ -1,0 +1,239 @@
+"""The screen of `check`: will it run, why not, how fast and where does the time go, how exact, what to change.
+
+The first and the last line are the verdict. A row for every distinct result follows, by the shop names of chips, then
+the findings, worst first. Tables of counts, legends and reasons come with `-v`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from aneforge.cli.showing import cut_text, listed, names_once, print_wrapped, show_answers, show_details, where
+from aneforge.cli.terminal import STYLES, console
+from aneforge.graph.precision import TAKEN
+from aneforge.report.grouping import fold_results, group_findings
+from aneforge.report.headline import (
+    counting,
+    findings_text,
+    result_rows,
+    shop_names,
+    verdict_line,
+    with_shop_name,
+)
+from aneforge.report.model import COREML, NO, SPLIT, YES
+from aneforge.report.predicted import SOME_TARGETS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from aneforge.report.gate import Outcome
+    from aneforge.report.grouping import Folded, Grouped
+    from aneforge.report.headline import ResultRow
+    from aneforge.report.model import Report
+
+__all__ = ["CHECK", "MOST", "show_finding", "show_report"]
+
+CHECK = "check"
+MOST = 5
+"""Findings that are printed if nothing else is asked for."""
+THROUGH_COREML = "path: Core ML (--path direct)"
+DIRECTLY = "path: direct dispatch (--path coreml)"
+HEADINGS = ("chip", "", "runs", "time", "most of it", "what to change")
+RUN_STYLES = {YES: "green", "split": "magenta", NO: "red"}
+TARGET, RUNS, CHANGE = 1, 2, 5
+"""Columns by their place in the headings."""
+LAYOUTS = ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 4), (0, 2, 3, 4))
+"""Columns that are shown: as many as fit."""
+GAP = 2
+SHOWN_FAILURES = 5
+
+
+def show_report(
+    report: Report, result: Outcome, *, most: int = MOST, verbose: bool = False, command: str = CHECK
+) -> None:
+    """Print a report and whether it passes; tables and reasons are printed too if all is asked for.
+
+    `command` is the one that prints it: a demonstration has no files and fails on nothing.
+    """
+    out = console()
+    show_verdict(out, verdict_line(report, result), ok=result.ok)
+    path = THROUGH_COREML if any(one.path == COREML for one in report.targets) else DIRECTLY
+    halved = " as fp16" if TAKEN in report.notes else ""
+    print_wrapped(out, f"{len(report.nodes)} operations, {report.format}{halved}; {path}", style="dim")
+    for note in report.notes:
+        if verbose or not is_said_above(note):
+            print_wrapped(out, f"note: {note}", style="dim")
+    show_rows(out, result_rows(report))
+    print_wrapped(out, exactness_line(report), style="dim")
+    show_answers(out, report)
+    if verbose:
+        show_details(out, report)
+    show_findings(out, report, most=most, verbose=verbose, command=command)
+    show_end(out, report, result)
+
+
+def is_said_above(note: str) -> bool:
+    """Return whether the lines above the notes say the same."""
+    return note == TAKEN or note.startswith(SOME_TARGETS.id)
+
+
+def show_verdict(out: Console, text: str, *, ok: bool) -> None:
+    """Print a verdict, its first word in colour."""
+    print_wrapped(out, text, word=("passed" if ok else "failed", "green" if ok else "red"))
+
+
+def show_rows(out: Console, rows: tuple[ResultRow, ...]) -> None:
+    """Print a line for every distinct result; a change stands below it where the line is full.
+
+    A line that is too long loses the compiler's names first; where that is not enough, rows become sentences.
+    """
+    cells = [[row.chips, " ".join(row.targets), row.runs, row.time, row.cost, row.change] for row in rows]
+    with_program = [texts for row, texts in zip(rows, cells, strict=True) if not row.reason]
+    widths = [
+        max((len(text) for text in texts), default=0)
+        for column in range(len(HEADINGS))
+        for texts in [[line[column] for line in (cells if column <= RUNS else with_program)]]
+    ]
+    widths = [width and max(width, len(heading)) for width, heading in zip(widths, HEADINGS, strict=True)]
+    shown = next((columns for columns in LAYOUTS if fits(out, widths, columns)), None)
+    if shown is None:
+        for row in rows:
+            print_wrapped(out, sentence(row))
+        return
+    out.print(line_of(list(HEADINGS), widths, shown, bold=True), soft_wrap=True)
+    for row, texts in zip(rows, cells, strict=True):
+        line = line_of(texts, widths, tuple(one for one in shown if one <= RUNS or not row.reason), run=row.runs)
+        if row.reason:
+            line.append(cut_text(row.reason, max(20, out.width - len(line))))
+        line.rstrip()
+        out.print(line, soft_wrap=True)
+    if CHANGE not in shown:
+        show_changes(out, rows)
+
+
+def show_changes(out: Console, rows: tuple[ResultRow, ...]) -> None:
+    """Print what to change, each change once with its price on every row that has it."""
+    prices: dict[str, list[str]] = {}
+    for row in rows:
+        what, _, price = row.change.partition(": ")
+        if what:
+            prices.setdefault(what, []).append(f"{row.chips.partition(', ')[0].partition('/')[0]} {price}")
+    for what, known in prices.items():
+        print_wrapped(out, f"change: {what}: {cut_text(', '.join(known), max(40, out.width - len(what) - 10))}")
+
+
+def fits(out: Console, widths: list[int], columns: tuple[int, ...]) -> bool:
+    """Return whether a line of some columns fits the terminal."""
+    return sum(widths[column] + GAP for column in columns if widths[column]) - GAP <= out.width
+
+
+def line_of(
+    texts: list[str], widths: list[int], columns: tuple[int, ...], *, run: str = "", bold: bool = False
+) -> Text:
+    """Return the cells of a line; compiler names are dim, and the answer has its colour."""
+    line = Text(style="bold" if bold else "")
+    styles = {} if bold else {TARGET: "dim", RUNS: RUN_STYLES.get(run, "yellow")}
+    for column in columns:
+        if widths[column]:
+            line.append(texts[column], styles.get(column, ""))
+            line.append(" " * (widths[column] + GAP - len(texts[column])))
+    if bold:
+        line.rstrip()
+    return line
+
+
+def sentence(row: ResultRow) -> str:
+    """Return a row in words, for a narrow terminal."""
+    parts = [row.time, row.cost, row.reason, f"change: {row.change}" if row.change else ""]
+    return f"{row.chips} ({', '.join(row.targets)}): {row.runs}; {'; '.join(part for part in parts if part)}"
+
+
+def exactness_line(report: Report) -> str:
+    """Return how sure bits are, what is known of overflow, and how to know more."""
+    ran = [one for one in report.targets if one.failure is None]
+    if not ran:
+        return "exact: not known without a program"
+    words = ", ".join(dict.fromkeys(one.exactness for one in ran))
+    risks = ", ".join(dict.fromkeys(one.risk for one in ran))
+    asked = any(one.errors for one in ran)
+    more = "-v says why" if asked else "--inputs FILE.npz shows errors"
+    return f"exact: bits {words}; fp16 overflow {risks}; {more}"
+
+
+def show_findings(out: Console, report: Report, *, most: int, verbose: bool, command: str) -> None:
+    """Print the findings, worst first."""
+    found = fold_results(report)
+    if not found:
+        return
+    out.print(f"\n[bold]{findings_text(len(group_findings(report)))}, worst first[/]")
+    for one in found[:most]:
+        show_finding(out, report, one, verbose=verbose)
+    if len(found) > most:
+        kept = ", --json FILE keeps all" if command == CHECK else ""
+        out.print(f"and {len(found) - most} more (--most {len(found)} prints all{kept})")
+
+
+def show_finding(out: Console, report: Report, folded: Folded, *, verbose: bool) -> None:
+    """Print one finding, and the other operations that have it too."""
+    one = folded.first
+    finding = one.finding
+    others = len(folded.others)
+    more = f" and {others} more" if others else ""
+    share = "" if finding.share is None else f", {finding.share:.0%} of the time"
+    everywhere = len(report.targets) > 1 and {target.target for target in report.targets} == set(one.targets)
+    on = "all chips" if everywhere else listed(shop_names(report, one.targets))
+    head = f"{finding.severity} {finding.op}{where(one.node, finding.location)}{more} on {on} ({finding.rule}{share})"
+    print_wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))
+    print_wrapped(out, with_shop_name(report, finding), indent=2)
+    if is_number(finding.seen) and is_number(finding.limit):
+        print_wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
+    if finding.remedy:
+        print_wrapped(out, f"remedy: {finding.remedy}", indent=2)
+    print_wrapped(out, f"evidence: {evidence_of(report, one, verbose=verbose)}", indent=2, style="dim")
+    if verbose and finding.threads:
+        print_wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
+    if folded.others:
+        print_wrapped(out, f"also: {listed(names_once(folded.others))}", indent=2, style="dim")
+
+
+def evidence_of(report: Report, group: Grouped, *, verbose: bool) -> str:
+    """Return how a finding is known; where that differs between targets, each with its chips."""
+    found: dict[str, list[str]] = {}
+    for target in report.targets:
+        for one in target.findings if target.target in group.targets else ():
+            if (one.rule, one.severity, one.node) == (group.finding.rule, group.finding.severity, group.finding.node):
+                text = str(one.evidence) if verbose and one.evidence is not None else one.evidence_text
+                found.setdefault(text, []).append(target.target)
+    if len(found) <= 1:
+        return next(iter(found), group.finding.evidence_text)
+    return "; ".join(f"{listed(shop_names(report, targets))}: {text}" for text, targets in found.items())
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number, and no answer of yes or no."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def show_end(out: Console, report: Report, result: Outcome) -> None:
+    """Print the verdict once more: whether the check passes, and if not, what counts, in the words of --fail-on."""
+    count = len(group_findings(report))
+    apart = [f"{result.known} known from the baseline"] if result.known else []
+    apart += [f"{findings_text(result.doubted)} with weaker evidence than asked for"] if result.doubted else []
+    known = f" ({', '.join(apart)})" if apart else ""
+    whole = [one for one in result.failures if one.finding is None]
+    for one in whole[:SHOWN_FAILURES]:
+        print_wrapped(out, f"{', '.join(shop_names(report, [one.target])) or one.target}: {one.reason}")
+    if len(whole) > SHOWN_FAILURES:
+        print_wrapped(out, f"and {len(whole) - SHOWN_FAILURES} more")
+    if result.ok:
+        show_verdict(out, f"passed{known}", ok=True)
+        return
+    lets = "; --fail-on reject lets splitting pass" if splits_alone(report, result) else ""
+    show_verdict(out, f"failed: {counting(result, count)}{known}{lets}", ok=False)
+
+
+def splits_alone(report: Report, result: Outcome) -> bool:
+    """Return whether nothing is against a model but that the compiler has to split something in it."""
+    return set(result.counts) == {"oversize"} and any(one.runs == SPLIT for one in report.targets)

@@ -1,0 +1,83 @@
+"""What could be changed in a model to make it faster, each change with its price on one target.
+
+A change is compiled and priced like the model itself; an encoding of weights is priced by the bytes that are left, so
+that no weight is encoded for it. What gains little is not named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from aneforge.analysis.cost import price
+from aneforge.analysis.machine import machine_of
+from aneforge.analysis.work import work_of
+from aneforge.commands.sharing import Compiler
+from aneforge.commands.timeline import round_time
+from aneforge.optimise.forms.native_attention import without_native_attention
+from aneforge.report.model import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aneforge.analysis.cost import Cost
+    from aneforge.analysis.work import ProgramWork
+    from aneforge.graph.graph import Graph
+    from aneforge.targets import Place
+
+__all__ = ["Changes"]
+
+WORTH = 0.9
+"""A change is named where it takes at most this share of the time."""
+ENCODINGS = {"int8": 0.5, "int4": 0.25}
+"""Encodings of weights by what they leave of the bytes of fp16, the more exact first."""
+
+
+class Changes:
+    """Finds what could be changed in one graph; a changed graph is compiled once for all targets that share it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    @cached_property
+    def without_attention(self) -> tuple[int, Compiler] | None:
+        """The graph with attention of products and softmax, and how many layers of attention that concerns."""
+        made = without_native_attention(self.graph)
+        if made is None:
+            return None
+        count = sum(node.op.name == "sdpa" and bool(node.attributes["native"]) for node in self.graph.nodes)
+        return count, Compiler(made)
+
+    def of(self, chosen: Place, work: ProgramWork, priced: Cost) -> tuple[Change, ...]:
+        """Return what is worth changing on a target, the largest gain first."""
+        found = [*self.decomposed(chosen, priced), *encoded(chosen, work, priced)]
+        worth = [one for one in found if one.after <= WORTH * one.before]
+        return tuple(sorted(worth, key=lambda one: -one.gain))
+
+    def decomposed(self, chosen: Place, priced: Cost) -> Iterator[Change]:
+        """Yield the model without layers of attention, which are programs of their own."""
+        if self.without_attention is None:
+            return
+        count, compiler = self.without_attention
+        made = compiler.compile(chosen.target).compiled
+        if made is not None:
+            after = price(work_of(made), machine_of(chosen)).microseconds
+            yield change(f"decompose {count} sdpa", "--opt 1", priced, after)
+
+
+def encoded(chosen: Place, work: ProgramWork, priced: Cost) -> Iterator[Change]:
+    """Yield the model with weights of fewer bits, by the most exact encoding that streams on the target."""
+    for encoding, left in ENCODINGS.items():
+        stream = chosen.target.streams.get(encoding)
+        if stream is None or not stream.streams:
+            continue
+        layers = tuple(replace(layer, weight_bytes=int(layer.weight_bytes * left)) for layer in work.layers)
+        after = price(replace(work, layers=layers), priced.machine).microseconds
+        yield change(f"{encoding} weights", f"--compress {encoding}", priced, after)
+        return
+
+
+def change(text: str, option: str, priced: Cost, after: float) -> Change:
+    """Return a change with its price."""
+    return Change(text, option, round_time(priced.microseconds), round_time(after))

@@ -1,0 +1,351 @@
+"""The first lines of a report: the verdict, and a row for every distinct result, by the names that shops use.
+
+Terminal, Markdown and whatever else begins with a summary take it from here, so that they say the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.report.gate import STOPPING
+from aneforge.report.model import COREML, NO, SPLIT, YES
+from aneforge.report.numbers import time_text
+from aneforge.targets import database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aneforge.report.gate import Outcome
+    from aneforge.report.model import Change, Report, TargetReport
+    from aneforge.rules.rule import Finding
+
+__all__ = [
+    "ResultRow",
+    "change_text",
+    "counting",
+    "errors_text",
+    "findings_text",
+    "result_rows",
+    "shop_name",
+    "shop_names",
+    "top_cost",
+    "verdict_line",
+    "with_shop_name",
+]
+
+HOST, ENGINE = "host", "ANE"
+NEAR = 1.1
+"""Times of one row differ by at most this factor; the intervals of predictions are several times as wide."""
+FEW = 3
+"""Chips that are named one by one in a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """Targets that fare alike: the same answer, the same largest cost, times that hardly differ."""
+
+    chips: str
+    targets: tuple[str, ...]
+    runs: str
+    time: str
+    """Predicted, with the widest of the intervals; several targets have the range of their times."""
+    cost: str
+    """What takes most of the time, with its share."""
+    change: str
+    """What would gain most, with its price; empty where nothing is known to."""
+    reason: str
+    """Why there is no program; empty where there is one."""
+
+
+def result_rows(report: Report) -> tuple[ResultRow, ...]:
+    """Return a row for every distinct result, in the order of the targets.
+
+    >>> import aneforge as af
+    >>> from aneforge.report import check
+    >>> [row.runs for row in result_rows(check(af.input((1, 4), name="x").relu(), af.targets.Family.A15))]
+    ['yes']
+    """
+    groups: list[list[TargetReport]] = []
+    for target in report.targets:
+        near = next((group for group in groups if fares_alike(report, [*group, target])), None)
+        if near is None:
+            groups.append([target])
+        else:
+            near.append(target)
+    return tuple(result_row(report, group) for group in groups)
+
+
+def fares_alike(report: Report, targets: Sequence[TargetReport]) -> bool:
+    """Return whether targets have one result, but for times that hardly differ."""
+    first, last = targets[0], targets[-1]
+    if (first.runs, first.path, stopped_by(first)) != (last.runs, last.path, stopped_by(last)):
+        return False
+    if what_costs_most(report, first) != what_costs_most(report, last):
+        return False
+    if [one.option for one in first.changes[:1]] != [one.option for one in last.changes[:1]]:
+        return False
+    times = [one.latency.microseconds for one in targets if one.latency is not None]
+    return not times or max(times) <= NEAR * min(times)
+
+
+def result_row(report: Report, targets: Sequence[TargetReport]) -> ResultRow:
+    """Return the row of targets that fare alike."""
+    first = targets[0]
+    return ResultRow(
+        chips=joined_names([name for target in targets for name in names_of(target)]),
+        targets=tuple(dict.fromkeys(target.target for target in targets)),
+        runs={SPLIT: "split"}.get(first.runs, first.runs),
+        time=times_text(targets),
+        cost=top_cost(report, first),
+        change=change_text(first.changes[0], [one.changes[0] for one in targets]) if first.changes else "",
+        reason=reason_of(report, first),
+    )
+
+
+def names_of(target: TargetReport) -> list[str]:
+    """Return the chips of a target by their shop names; a target without a chip is called by its family."""
+    chips = [name for name in target.title.split(", ") if name]
+    if chips:
+        return chips
+    known = database().targets.get(target.target)
+    return [target.target if known is None or known.family is None else f"{known.family.name} family"]
+
+
+def shop_name(target: TargetReport) -> str:
+    """Return a short name for a target: the best known of its chips, which is the one with the shortest name.
+
+    The chips of desktops come after those of phones in a title, and are the better known.
+    """
+    names = names_of(target)
+    chosen = min(reversed(names), key=len)
+    return f"{chosen}+" if len(names) > 1 else chosen
+
+
+def shop_names(report: Report, targets: Iterable[str]) -> list[str]:
+    """Return short names of targets, each once."""
+    wanted = set(targets)
+    return list(dict.fromkeys(shop_name(one) for one in report.targets if one.target in wanted))
+
+
+def with_shop_name(report: Report, finding: Finding) -> str:
+    """Return the message of a finding with the shop name of its target in the place of the compiler's."""
+    known = next((one for one in report.targets if one.target == finding.target), None)
+    if known is None:
+        return finding.message
+    return re.sub(rf"\b{re.escape(finding.target)}\b", shop_name(known).rstrip("+"), finding.message)
+
+
+def joined_names(names: Iterable[str]) -> str:
+    """Return chips by their shop names, those of one generation together, desktops first.
+
+    >>> joined_names(["P3", "M0", "M0 Pro", "M0 Max"]), joined_names(["M0 Pro", "M0 Max"])
+    ('M0/Pro/Max, P3', 'M0 Pro/Max')
+    """
+    generations: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        base, _, rest = name.partition(" ")
+        generations.setdefault(name if rest == "family" else base, []).append("" if rest == "family" else rest)
+    texts = [base + ("" if rests[0] == "" else " ") + "/".join(rests) for base, rests in generations.items()]
+    return ", ".join(sorted(texts, key=lambda text: not text.startswith("M")))
+
+
+def times_text(targets: Sequence[TargetReport]) -> str:
+    """Return the predicted time, or the range of several, with the largest error as a share."""
+    known = [one.latency for one in targets if one.latency is not None]
+    if not known:
+        return ""
+    texts = list(dict.fromkeys(time_text(one.microseconds) for one in sorted(known, key=lambda one: one.microseconds)))
+    shown = texts[0] if len(texts) == 1 else range_text(texts[0], texts[-1])
+    if not all(one.microseconds > 0 for one in known):
+        return shown
+    errors = [max(one.high - one.microseconds, one.microseconds - one.low) / one.microseconds for one in known]
+    return f"{shown} ±{max(errors):.0%}"
+
+
+def range_text(first: str, last: str) -> str:
+    """Return two times as a range; a unit that they share is said once.
+
+    >>> range_text("739 µs", "742 µs"), range_text("990 µs", "1.1 ms")
+    ('739-742 µs', '990 µs-1.1 ms')
+    """
+    number, _, unit = first.partition(" ")
+    return f"{number}-{last}" if last.endswith(f" {unit}") else f"{first}-{last}"
+
+
+def what_costs_most(report: Report, target: TargetReport) -> str:
+    """Return what takes most of the time, without its share."""
+    costs = costs_of(report, target)
+    return max(costs, key=lambda one: costs[one], default="")
+
+
+def top_cost(report: Report, target: TargetReport) -> str:
+    """Return what takes most of the time, with its share of all: an operation, calls of programs, or a device."""
+    costs = costs_of(report, target)
+    total = sum(costs.values())
+    if not total:
+        return ""
+    most = max(costs, key=lambda one: costs[one])
+    return f"{most} {costs[most] / total:.0%}"
+
+
+def costs_of(report: Report, target: TargetReport) -> dict[str, float]:
+    """Return microseconds by what takes them."""
+    if target.path == COREML and target.placement is not None:
+        return device_costs(target)
+    calls = [one for one in target.timeline if one.engine == HOST]
+    layers = [one for one in target.timeline if one.engine != HOST]
+    inside = {one.segment: 0.0 for one in calls}
+    for layer in layers:
+        inside[layer.segment] += layer.duration
+    own = {one.segment: operation(report, one.kind, one.nodes) for one in layers if not inside[one.segment]}
+    counts = {op: list(own.values()).count(op) for op in own.values()}
+    others = sum(one.segment not in own for one in calls)
+    found: dict[str, float] = {}
+    for call in calls:
+        op = own.get(call.segment)
+        what = dispatches(others) if op is None else op if counts[op] == 1 else f"{counts[op]} {op}"
+        found[what] = found.get(what, 0.0) + call.duration
+    for layer in layers:
+        op = operation(report, layer.kind, layer.nodes)
+        found[op] = found.get(op, 0.0) + layer.duration
+    return found
+
+
+def device_costs(target: TargetReport) -> dict[str, float]:
+    """Return microseconds by device, and those of the changes between them."""
+    assert target.placement is not None  # noqa: S101 - the caller asked
+    found: dict[str, float] = {}
+    for segment in target.placement.segments:
+        device = "engine" if segment.device == ENGINE else segment.device
+        found[device] = found.get(device, 0.0) + (segment.microseconds or 0.0)
+    found["changes of device"] = target.placement.hops_microseconds or 0.0
+    return found
+
+
+def dispatches(count: int) -> str:
+    """Return calls of programs in words."""
+    return "dispatch" if count == 1 else f"{count} dispatches"
+
+
+def operation(report: Report, kind: str, nodes: Sequence[int]) -> str:
+    """Return the user's operation that a layer is mostly: the one of its kind, else the first that it carries out."""
+    ops = [report.nodes[node].op for node in nodes]
+    return kind if kind in ops or not ops else ops[0]
+
+
+def change_text(change: Change, alike: Sequence[Change] = ()) -> str:
+    """Return a change with its price; of several targets, that of the one that it helps most.
+
+    >>> from aneforge.report.model import Change
+    >>> change_text(Change("decompose 4 sdpa", "--opt 1", 2200.0, 640.0))
+    'decompose 4 sdpa (--opt 1): 2.2 ms → 640 µs'
+    """
+    best = max((change, *alike), key=lambda one: one.gain)
+    before, after = time_text(best.before), time_text(best.after)
+    number, _, unit = before.partition(" ")
+    return f"{best.text} ({best.option}): {number if after.endswith(f' {unit}') else before} → {after}"
+
+
+def stopped_by(target: TargetReport) -> tuple[str, str] | None:
+    """Return the operation and the rule because of which a target has no program."""
+    if target.runs != NO:
+        return None
+    return next(((one.op, one.rule) for one in target.findings if one.severity in STOPPING), ("", ""))
+
+
+def reason_of(report: Report, target: TargetReport) -> str:
+    """Return why a target has no program, in one sentence; empty where it has one."""
+    if target.runs != NO:
+        return ""
+    stopping = next((one for one in target.findings if one.severity in STOPPING), None)
+    if stopping is not None:
+        return with_shop_name(report, stopping)
+    return target.failure.splitlines()[0] if target.failure else ""
+
+
+def verdict_line(report: Report, result: Outcome) -> str:
+    """Return the verdict in one sentence: does it pass, where does it run, how fast, how exact.
+
+    >>> import aneforge as af
+    >>> from aneforge.report import check, outcome
+    >>> report = check(af.input((1, 4), name="x").relu(), af.targets.Family.A15)
+    >>> verdict_line(report, outcome(report)).startswith("passed: graph runs on ")
+    True
+    """
+    head = "passed" if result.ok else "failed"
+    return f"{head}: {report.model} {', '.join([*runs_texts(report), *time_range(report), *errors_text(report)])}"
+
+
+def runs_texts(report: Report) -> list[str]:
+    """Return where a model runs, in words."""
+    if not report.targets:
+        return ["was checked on no chip"]
+    if any(one.path == COREML for one in report.targets):
+        shares = [one.placement.on_engine for one in report.targets if one.placement is not None]
+        low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
+        share = low if low == high else f"{low} to {high}"
+        return [f"runs through Core ML, {share} of its operations on the engine"]
+    chips = {word: [name for one in report.targets if one.runs == word for name in names_of(one)]
+             for word in (YES, SPLIT, NO)}  # fmt: skip
+    total = sum(map(len, chips.values()))
+    if not chips[SPLIT] and not chips[NO]:
+        return [f"runs on {counted_chips(chips[YES], total)}"]
+    if not chips[YES] and not chips[SPLIT]:
+        return [f"runs on none of {counted_chips(chips[NO], total).removeprefix('all ')}"]
+    texts = [f"runs on {counted_chips(chips[YES], total)}"] if chips[YES] else []
+    if chips[SPLIT]:
+        texts.append(f"{'' if texts else 'runs '}after splitting on {counted_chips(chips[SPLIT], total)}")
+    return [*texts, *([f"not on {counted_chips(chips[NO], total)}"] if chips[NO] else [])]
+
+
+def counted_chips(names: Sequence[str], total: int) -> str:
+    """Return chips by name if they are few, else their number.
+
+    >>> counted_chips(["a", "b"], 2), counted_chips(list("abcd"), 4), counted_chips(list("abcd"), 9)
+    ('a, b', 'all 4 chips', '4 of 9 chips')
+    """
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"all {total} chips" if len(names) == total else f"{len(names)} of {total} chips"
+
+
+def time_range(report: Report) -> list[str]:
+    """Return the shortest and the longest predicted time."""
+    times = sorted(one.latency.microseconds for one in report.targets if one.latency is not None)
+    if not times:
+        return []
+    low, high = time_text(times[0]), time_text(times[-1])
+    return [low if low == high else f"{low} to {high}"]
+
+
+def errors_text(report: Report) -> list[str]:
+    """Return how far outputs are from the mathematics for the sample inputs, on the worst of the targets."""
+    errors = [one for target in report.targets for one in target.errors]
+    if not errors:
+        return []
+    lost = max(errors, key=lambda one: one.not_finite)
+    if lost.not_finite:
+        return [f"{lost.not_finite} of {lost.elements} elements of {lost.output} become infinite or NaN"]
+    worst = max(errors, key=lambda one: one.relative)
+    noise = "" if worst.snr is None else f", SNR {min(one.snr for one in errors if one.snr is not None):.0f} dB"
+    argmax = min(one.argmax for one in errors)
+    return [f"largest error {worst.largest:.2g} ({worst.relative:.2%} of {worst.output}{noise}, argmax {argmax:.0%})"]
+
+
+def findings_text(count: int) -> str:
+    """Return a number of findings.
+
+    >>> findings_text(1), findings_text(2)
+    ('1 finding', '2 findings')
+    """
+    return "1 finding" if count == 1 else f"{count} findings"
+
+
+def counting(result: Outcome, count: int) -> str:
+    """Return what counts against a model: how many of its findings, by which words, and what no finding stands for."""
+    words = [f"{number} {word}" for word, number in result.counts.items()]
+    whole = dict.fromkeys(one.word for one in result.failures if one.finding is None)
+    parts = [f"{sum(result.counts.values())} of {findings_text(count)} ({', '.join(words)})"] if words else []
+    return ", ".join([*parts, *whole])
