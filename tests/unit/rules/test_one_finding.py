@@ -34,7 +34,7 @@ def test_both_are_written_and_read_by_msgspec() -> None:
         b'{"rule":"ANE-X-001","severity":"reject","op":"relu","node":3,"place":{"file":"a.py","line":2,"node":null},'
         b'"message":"It is wide.","seen":7,"limit":"fp16, uint8","remedy":"","evidence":{"kind":"measured",'
         b'"source":"a table","on":["M1"],"note":"","conflict":null},"threads":[],"target":"h13","what":"axis 3",'
-        b'"details":[1.5,"x"]}'
+        b'"details":[1.5,"x"],"share":0.25}'
     )
     finding = msgspec.json.decode(text, type=Finding)
     assert finding.evidence == msgspec.json.decode(msgspec.json.encode(finding.evidence), type=Evidence)
