@@ -151,7 +151,7 @@ def with_samples(pair: Divergence, first: Mapping[str, Array] | None, second: Ma
     """Return a comparison with what sample inputs showed in the outputs, where both have some."""
     if first is None or second is None:
         return pair
-    from aneforge.commands.comparing import same_bits  # noqa: PLC0415 - few checks have samples
+    from aneforge.commands.output_errors import same_bits  # noqa: PLC0415 - few checks have samples
 
     differing = sum(int(np.count_nonzero(~same_bits(array, second[name]))) for name, array in first.items())
     word = DIFFERS if differing else pair.word

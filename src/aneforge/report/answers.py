@@ -23,7 +23,7 @@ class Answer(msgspec.Struct, frozen=True):
 def answer_to_json(command: str, answer: object, *, ok: bool = True) -> str:
     """Return the answer of a command as JSON text; numbers that are not finite are null.
 
-    >>> print(answer_to_json("targets", [{"op": "relu"}]), end="")
+    >>> print(answer_to_json("ops", [{"op": "relu"}]), end="")
     {
      "version": 1,
      "command": "ops",
