@@ -17,7 +17,7 @@ import aneforge as af
 from aneforge.commands.doctoring import doctor
 from aneforge.engine.kernels.library import MissingKernelsWarning
 from aneforge.errors import NotSupportedError
-from aneforge.report import check, outcome, save
+from aneforge.report import check, outcome, save, written_form
 from aneforge.runtime.dispatch.library import library_path
 
 EXPECTED = {"m1": float("inf"), "m4": 5000.0}
@@ -32,15 +32,21 @@ def check_slices() -> None:
         assert result.outputs["y"].ravel().tolist() == [expected] * 4, (chip, result.outputs)
 
 
-def run_network() -> list[str]:
-    """Compile and run a convolution, which is what the kernels are for; return what was warned of them."""
+def run_network() -> None:
+    """Compile and run a convolution, which is what the kernels are for."""
     kernel = np.random.default_rng(0).standard_normal((8, 8, 3, 3)).astype(np.float16)
     x = af.input((1, 8, 8, 8), name="x")
     values = np.ones((1, 8, 8, 8), np.float16)
+    result = af.run(af.build_program({"y": af.conv(x, kernel)}, "m4"), {"x": values})
+    assert np.isfinite(result.outputs["y"]).all()
+
+
+def warnings_of_runs() -> list[str]:
+    """Run programs; return what was warned of missing kernels, once in a process."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = af.run(af.build_program({"y": af.conv(x, kernel)}, "m4"), {"x": values})
-    assert np.isfinite(result.outputs["y"]).all()
+        check_slices()
+        run_network()
     return [str(one.message) for one in caught if issubclass(one.category, MissingKernelsWarning)]
 
 
@@ -49,9 +55,10 @@ def write_report() -> None:
     report = check(af.input((1, 8, 1, 17_000), name="x").relu(), ["m1", "m4"])
     assert not outcome(report).ok
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("report.html", "report.json", "report.sarif"):
-            save(report, Path(folder) / name)
-            assert (Path(folder) / name).stat().st_size > 0
+        for form in ("html", "json", "sarif", "markdown", "junit"):
+            path = Path(folder) / form
+            save(path, written_form(form, report))
+            assert path.stat().st_size > 0
 
 
 def main() -> None:
@@ -59,8 +66,7 @@ def main() -> None:
     golden = "golden" in sys.argv[1:]
     checkout = Path(__file__).parent.parent
     assert not Path(af.__file__ or "").is_relative_to(checkout), f"{af.__file__} is not an installed package"
-    check_slices()
-    warned = run_network()
+    warned = warnings_of_runs()
     write_report()
     found = doctor()
     assert found.ok is not golden, found.kernels

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 import native_build
 from aneforge._version import __version__
 from aneforge.engine.kernels import library
+from built_libraries import put_built_libraries
 from release_contents import changelog_version, file_names, metadata_text, missing_files, unwanted_files
 
 ROOT = Path(__file__).parent.parent.parent
@@ -120,19 +120,14 @@ def test_a_release_without_its_libraries_is_a_build_error(sources: Sources, tmp_
 @pytest.mark.skipif(library.library() is None, reason="the kernels are not built: no C compiler when it was installed")
 def test_a_wheel_with_libraries_is_for_this_platform(sources: Sources, tmp_path: Path) -> None:
     tree = Path(shutil.copytree(sources.tree, tmp_path / "tree"))
-    wanted = [one for one in native_build.LIBRARIES if (one.folder / one.file_name).exists()]
-    for one in wanted:  # as the build leaves them, so that nothing is compiled here
-        folder = tree / "src" / "aneforge" / one.folder.relative_to(native_build.PACKAGE)
-        shutil.copy2(one.folder / one.file_name, folder)
-        (folder / one.stamp_name).write_text(one.fingerprint(native_build.machine_name(platform.machine())))
+    libraries = put_built_libraries(tree)
     done = built("wheel", tree, tmp_path, CC="no-c-compiler")
     assert done.returncode == 0, done.stderr
     wheel = only_wheel(tmp_path)
     (tag,) = parse_wheel_filename(wheel.name)[3]
     assert (tag.interpreter, tag.abi) == ("py3", "none")
     assert tag.platform != "any"
-    folders = {(one.folder.relative_to(native_build.PACKAGE) / one.file_name).as_posix() for one in wanted}
-    assert {f"aneforge/{name}" for name in folders} <= set(file_names(wheel))
+    assert libraries <= set(file_names(wheel))
     assert (missing_files(wheel), unwanted_files(file_names(wheel))) == ([], [])
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from aneforge.report.written import load_report
 from report_models import saved
+from shell_tools import with_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,17 +52,6 @@ def console_commands(page: str) -> list[tuple[str, str]]:
     blocks = "".join(CONSOLE.findall(page))
     shown = [part.partition("\n") for part in re.split(r"^\$ ", blocks, flags=re.MULTILINE)[1:]]
     return [(command, output) for command, _, output in shown]
-
-
-def with_command(folder: Path, environment: dict[str, str]) -> dict[str, str]:
-    """Return an environment in which `python` is this interpreter and `aneforge` its command."""
-    place = folder / "path"
-    place.mkdir()
-    for name, module in (("aneforge", " -m aneforge"), ("python", "")):
-        command = place / name
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n', encoding="utf-8")
-        command.chmod(0o755)
-    return {**environment, "PATH": f"{place}:{environment['PATH']}", "COLUMNS": "80"}
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")

@@ -44,7 +44,7 @@ PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, 
 NO_MEMORY = 1
 REASON = "aneforge_kernels.missing"
 """What the build writes beside this module where it could not make the library: why."""
-REMEDY = "install a C compiler, then the package again: pip install --force-reinstall --no-cache-dir"
+REMEDY = "install a C compiler, then the package again with pip install --force-reinstall --no-cache-dir"
 
 
 class MissingKernelsWarning(RuntimeWarning):
