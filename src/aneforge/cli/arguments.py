@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 __all__ = [
+    "Force",
     "Function",
     "Inputs",
     "Json",
@@ -98,6 +99,7 @@ Json = Annotated[
         "--json", metavar="FILE", help="Write the answer as JSON; - prints it.", show_default=False, readable=False
     ),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there even if another tool made it.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons whole, however long they are.")]
 
 

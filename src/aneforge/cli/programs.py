@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,12 +40,24 @@ def compile_(
     target: OneTarget,
     emit: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="mil, netplist, mlpackage, program, text, hwx or ane.", show_default=False),
+        typer.Option(
+            metavar="FORM",
+            help="mil, netplist, mlpackage, program, text, hwx or ane. [default: what the ending of -o names]",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="Where to write it.", show_default=False, readable=False),
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="Where to write it. net.mil is a MIL text with net.weights.bin beside it, net/ a folder with "
+            "model.mil and weights.bin. [default: MODEL.CHIP and the ending of the form]",
+            show_default=False,
+        ),
     ] = None,
+    force: given.Force = False,
     shape: given.Shapes = None,
     print_after: Annotated[
         str | None,
@@ -63,7 +76,9 @@ def compile_(
     """Compile a model for one target.
 
     Examples:
-    aneforge compile model.onnx -t {new} --emit mlpackage -o model.mlpackage
+    aneforge compile model.onnx -t {new} --emit mlpackage
+
+    aneforge compile model.onnx -t {new} -o model.mil
 
     aneforge compile model.onnx -t {old} --print-after fuse-epilogue
 
@@ -74,12 +89,10 @@ def compile_(
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.compiling import compile_model  # noqa: PLC0415 - as above
 
-    if output is not None and emit is None:
-        raise GraphError("nothing is to be written", seen=f"-o {output}", remedy="name a form, such as --emit mil")
     shapes = given.shapes_given(shape)
     with progress("compiling"):
         made = compile_model(
-            model, target, emit, output, shapes=shapes, print_after=print_after, dump_phases=dump_phases
+            model, target, emit, output, shapes=shapes, print_after=print_after, dump_phases=dump_phases, force=force
         )
     if made.text is not None:
         typer.echo(made.text)
@@ -142,6 +155,7 @@ def run(
     ] = None,
     seed: given.Seed = None,
     shape: given.Shapes = None,
+    force: given.Force = False,
     verbose: given.Verbose = False,
 ) -> None:
     """Run a model on the exact engine, bit for bit as a chip would; on several targets at once.
@@ -161,6 +175,7 @@ def run(
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import refuse_foreign  # noqa: PLC0415 - as above
     from aneforge.commands.running import run_model  # noqa: PLC0415 - as above
     from aneforge.formats.detection import is_program_file  # noqa: PLC0415 - as above
 
@@ -171,6 +186,7 @@ def run(
     shapes = given.shapes_given(shape)
     if output is not None:
         refuse_file(output, model)
+        refuse_foreign([output], force=force)
     with progress("running the model"):
         found = run_model(model, names, values, seed=seed, backend=backend, shapes=shapes)
     out = console()
@@ -217,9 +233,12 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     import numpy as np  # noqa: PLC0415 - loaded when it is needed
 
     from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import ARCHIVE_COMMENT  # noqa: PLC0415 - as above
 
     stream = io.BytesIO()
     np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType] - its stub takes the arrays for an option
+    with zipfile.ZipFile(stream, "a") as archive:
+        archive.comment = ARCHIVE_COMMENT
     save(path, stream.getvalue())
 
 
@@ -245,6 +264,7 @@ def reduce(
     inputs: given.Inputs = None,
     seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
     shape: given.Shapes = None,
+    force: given.Force = False,
 ) -> None:
     """Find the smallest part of a model that still shows something, and save it.
 
@@ -257,12 +277,15 @@ def reduce(
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import refuse_foreign  # noqa: PLC0415 - as above
     from aneforge.commands.reducing import reduce_model  # noqa: PLC0415 - as above
     from aneforge.formats.mil.mil_files import save_mil  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     shapes = given.shapes_given(shape)
-    refuse_folder(output, model, holds=("model.mil", "weights.bin", "inputs.npz"))
+    holds = ("model.mil", "weights.bin", "inputs.npz")
+    refuse_folder(output, model, holds=holds)
+    refuse_foreign([output / name for name in holds], force=force)
     with progress("trying smaller parts"):
         found = reduce_model(model, keep, values, seed=seed, shapes=shapes)
     with writing(output):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,15 +18,16 @@ from aneforge.commands.outputs import (
     save,
     writing,
 )
+from aneforge.commands.own_files import refuse_foreign
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.compiler.compile import Compiled, compile_graph, route_to
 from aneforge.compiler.dialect import Route
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
+from aneforge.formats.mil.mil_files import MODEL_FILE, WEIGHTS_FILE, weights_beside, write_mil, write_mil_file
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Mapping
 
     from aneforge.compiler.ir.program import Program
@@ -76,7 +78,7 @@ class LayerTasks:
     """What it carries out, by the names of the user's model."""
 
 
-def compile_model(
+def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how far
     model: GraphLike | str | os.PathLike[str],
     target: TargetLike,
     emit: str | None = None,
@@ -85,8 +87,13 @@ def compile_model(
     shapes: Shapes | None = None,
     print_after: str | None = None,
     dump_phases: str | os.PathLike[str] | None = None,
+    force: bool = False,
 ) -> Emitted:
     """Compile a model for one target and write it in a form that `EMITTERS` names.
+
+    Without a form it is the one that the ending of `output` names. Without `output` the file is called after the model
+    and the chip, such as `cnn.m4.mlpackage`. MIL goes into a folder; a path that ends with .mil is the text itself,
+    with the weights beside it. What another tool made is replaced only with `force`.
 
     `print_after` stops after a pass and returns the program there; `dump_phases` keeps the program after every pass
     that changed it.
@@ -102,21 +109,22 @@ def compile_model(
         UnknownNameError: There is no such form, or no such pass.
         GraphError: Several targets are named, or a file cannot be written.
     """
-    if emit is not None and emit not in EMITTERS:
-        raise UnknownNameError.of("form to emit", emit, EMITTERS, remedy=f"one of {', '.join(EMITTERS)}")
-    where = None
-    if emit is not None:
-        where = Path(output) if output is not None else Path(default_name(name_of(model), emit))
-        EMITTERS[emit].refuse(where, model)
-    if dump_phases is not None:
-        refuse_folder(Path(dump_phases), model)
-    subject = subject_of(model, shapes=shapes)
+    form_name = emit if emit is not None or output is None else form_of(output)
+    if form_name is not None and form_name not in EMITTERS:
+        raise UnknownNameError.of("form to emit", form_name, EMITTERS, remedy=f"one of {', '.join(EMITTERS)}")
     named = chosen_targets([target])
     if len(named) > 1:
         raise GraphError(
             "a model is compiled for one target", seen=[one.target.name for one in named], remedy="name one of them"
         )
-    chosen = named[0].target
+    chosen, emit, where = named[0].target, form_name, None
+    if emit is not None:
+        where = place_of_form(emit, output if output is not None else default_name(name_of(model), emit, named[0].name))
+        EMITTERS[emit].refuse(where.path, model)
+        refuse_foreign(where.files, force=force)
+    if dump_phases is not None:
+        refuse_folder(Path(dump_phases), model)
+    subject = subject_of(model, shapes=shapes)
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
     # Network descriptions alone reach the targets that run no MIL programs.
@@ -131,8 +139,8 @@ def compile_model(
             )
     program, written = made.program, Written(None)
     if emit is not None and where is not None:
-        with writing(where):
-            written = EMITTERS[emit].write(made.retargeted, program, where)
+        with writing(where.path):
+            written = EMITTERS[emit].write(made.retargeted, program, where.path)
     return Emitted(
         model=subject.name,
         target=chosen.name,
@@ -245,22 +253,74 @@ def name_of(model: object) -> str:
     return Path(model).name if is_path(model) else "graph"
 
 
-def default_name(model: str, emit: str) -> str:
+NETPLIST_FILES = ("net.plist", "weights.0", "weights.1")
+ENDINGS = {
+    "mlpackage": ".mlpackage", "program": ".aneprg", "text": ".anec", "mil": ".mil", "netplist": ".netplist",
+    "hwx": ".hwx", "ane": ".ane",
+}  # fmt: skip
+"""How names of the forms end."""
+
+
+def default_name(model: str, emit: str, chip: str) -> str:
     """Return where a form is written if nobody says where.
 
-    >>> default_name("net.onnx", "mlpackage"), default_name("net.onnx", "mil")
-    ('net.mlpackage', 'net.mil')
+    >>> default_name("net.onnx", "mlpackage", "chip"), default_name("net.onnx", "mil", "chip")
+    ('net.chip.mlpackage', 'net.chip.mil')
     """
-    endings = {"mlpackage": ".mlpackage", "program": ".aneprg", "text": ".anec"}
-    return Path(model).stem + endings.get(emit, f".{emit}")
+    return f"{Path(model).stem}.{chip}{ENDINGS[emit]}"
+
+
+def form_of(output: str | os.PathLike[str]) -> str:
+    """Return the form that the ending of a path names.
+
+    >>> form_of("net.mlpackage")
+    'mlpackage'
+
+    Raises:
+        GraphError: It names none.
+    """
+    ending = Path(output).suffix
+    found = next((form for form, known in ENDINGS.items() if known == ending), None)
+    if found is None:
+        raise GraphError(
+            "nothing is to be written", seen=f"-o {os.fspath(output)}", remedy="name a form, such as --emit mil"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlace:
+    """Where a form is written."""
+
+    path: Path
+    files: tuple[Path, ...]
+    """What would be replaced, the file that says whose all of them are first."""
+
+
+def place_of_form(emit: str, output: str | os.PathLike[str]) -> OutputPlace:
+    """Return where a form is written, and its files.
+
+    MIL goes into a folder, as model.mil, unless the path ends with .mil and is neither a folder nor written as one.
+    """
+    path = Path(output)
+    if emit == "netplist":
+        return OutputPlace(path, tuple(path / name for name in NETPLIST_FILES))
+    if emit != "mil":
+        return OutputPlace(path, (path,))
+    if path.suffix != ENDINGS[emit] or path.is_dir() or os.fspath(output).endswith(os.sep):
+        path /= MODEL_FILE
+    return OutputPlace(path, (path, weights_of(path)))
+
+
+def weights_of(text: Path) -> Path:
+    """Return the weights file of a MIL text: weights.bin where the text has a folder of its own."""
+    return text.parent / WEIGHTS_FILE if text.name == MODEL_FILE else weights_beside(text)
 
 
 def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Written:
-    """Write MIL text and its weights into a folder."""
+    """Write MIL text and its weights."""
     del program  # MIL says what the graph says
-    from aneforge.formats.mil.mil_files import save_mil  # noqa: PLC0415 - loaded when it is needed
-
-    return Written(save_mil(retargeted, path))
+    return Written(write_mil(retargeted, path.parent) if path.name == MODEL_FILE else write_mil_file(retargeted, path))
 
 
 def as_netplist(retargeted: Retargeted, program: Program, path: Path) -> Written:
@@ -367,6 +427,15 @@ def refuse_package(path: Path, model: object) -> None:
     refuse_folder(path.parent)
 
 
+def refuse_mil(path: Path, model: object) -> None:
+    """Refuse MIL text and weights that could not be written."""
+    if path.name == MODEL_FILE:
+        refuse_folder(path.parent, model, holds=(MODEL_FILE, WEIGHTS_FILE))
+        return
+    for file in (path, weights_of(path)):
+        refuse_one_file(file, model)
+
+
 def refuse_one_file(path: Path, model: object) -> None:
     """Refuse a file that could not be written; the folders above it are made."""
     refuse_folder_in_place(path)
@@ -415,10 +484,8 @@ class Emitter:
 
 
 EMITTERS: Mapping[str, Emitter] = {
-    "mil": Emitter(as_mil, partial(refuse_folder, holds=("model.mil", "weights.bin"))),
-    "netplist": Emitter(
-        as_netplist, partial(refuse_folder, holds=("net.plist", "weights.0", "weights.1")), netplist_form
-    ),
+    "mil": Emitter(as_mil, refuse_mil),
+    "netplist": Emitter(as_netplist, partial(refuse_folder, holds=NETPLIST_FILES), netplist_form),
     "mlpackage": Emitter(as_package, refuse_package, package_form),
     "program": Emitter(as_program, refuse_one_file),
     "text": Emitter(as_text, refuse_one_file),

@@ -1,4 +1,4 @@
-"""A MIL program in a folder: model.mil, and weights.bin beside it."""
+"""A MIL program in a folder (model.mil, and weights.bin beside it), or as a text of any name with its weights."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from aneforge.formats.mil.literals import scalar_of
+from aneforge.formats.mil.mil_weights import MODEL_PATH
 from aneforge.formats.mil.program import MilProgram
 from aneforge.formats.mil.syntax import Blob, Tuple
-from aneforge.formats.mil.text import MilText, mil_text
+from aneforge.formats.mil.text import MilText, mil_text, text_beside
 
 if TYPE_CHECKING:
     import os
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Program
     from aneforge.graph.graph import Graph, GraphLike
 
-__all__ = ["save_mil", "write_mil"]
+__all__ = ["MODEL_FILE", "WEIGHTS_FILE", "save_mil", "weights_beside", "write_mil", "write_mil_file"]
 
 MODEL_FILE = "model.mil"
 WEIGHTS_FILE = "weights.bin"
@@ -68,6 +69,36 @@ def write_mil(
     model = folder / MODEL_FILE
     write_whole(model, partial(write_text, text))
     return model
+
+
+def write_mil_file(source: GraphLike | Retargeted, path: str | os.PathLike[str]) -> Path:
+    """Write a graph as one MIL text, and its weights beside it as NAME.weights.bin; return the path of the text.
+
+    >>> import tempfile
+    >>> import aneforge as af
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_mil_file(af.input((1, 4), name="x").relu(), f"{folder}/net.mil")
+    ...     sorted(file.name for file in path.parent.iterdir())
+    ['net.mil', 'net.weights.bin']
+
+    Raises:
+        NotSupportedError: An operation or a constant has no form in MIL.
+        OSError: A file cannot be written.
+    """
+    file, weights = Path(path), weights_beside(Path(path))
+    made = text_beside(source, f"{MODEL_PATH}{weights.name}")
+    write_whole(weights, made.weights.write_to)
+    write_whole(file, partial(write_text, made.text))
+    return file
+
+
+def weights_beside(path: Path) -> Path:
+    """Return the weights file of a MIL text that is not called model.mil.
+
+    >>> weights_beside(Path("nets/cnn.mil")).name
+    'cnn.weights.bin'
+    """
+    return path.with_suffix(".weights.bin")
 
 
 Write = Callable[[BinaryIO], object]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Function
     from aneforge.graph.graph import GraphLike
 
-__all__ = ["MilText", "mil_text", "to_mil"]
+__all__ = ["MilText", "mil_text", "text_beside", "to_mil"]
 
 VERSION = "1.3"
 COMPILERS = {"coremlc-component-MIL": "3520.4.1", "coremlc-version": "3520.5.1"}
@@ -67,8 +67,20 @@ def mil_text(
         NotSupportedError: An operation or a constant has no form in MIL.
         GraphTypeError: It is not a graph.
     """
+    return text_beside(source, WEIGHTS_PATH, port_casts=port_casts, rounded=rounded, alignment=alignment)
+
+
+def text_beside(
+    source: GraphLike | Retargeted | Mapping[str, Graph | Retargeted],
+    weights_path: str,
+    *,
+    port_casts: bool = False,
+    rounded: bool = False,
+    alignment: int = 1,
+) -> MilText:
+    """Return the same, with the weights in a file of another name than weights.bin."""
     blob = BlobWriter(alignment)
-    forms = ConstantForms(blob, WEIGHTS_PATH)
+    forms = ConstantForms(blob, weights_path)
     functions: dict[str, Function] = {}
     info = dict(COMPILERS)
     for name, graph in graphs_of(source).items():

@@ -68,6 +68,8 @@ ITEMS = {
 """What a manifest lists: descriptions and names, by path inside of the model's folder."""
 NAMESPACE = uuid.UUID("6f0c9f0e-2f0b-5d67-9c5b-3d1f0a8b7e11")
 """Identifiers of a manifest are made in it, so that a package that is written twice is the same."""
+ROOT_IDENTIFIER = str(uuid.uuid5(NAMESPACE, MODEL_FILE))
+"""The identifier of the model of every package that is written here; those of other tools are drawn."""
 
 
 def save_mlpackage(
@@ -295,7 +297,7 @@ def write_files(folder: Path, model: Model, blob: BlobWriter) -> None:
             }
             for name, (description, shown) in ITEMS.items()
         },
-        "rootModelIdentifier": identifiers[MODEL_FILE],
+        "rootModelIdentifier": ROOT_IDENTIFIER,
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=4) + "\n", encoding="utf-8")
 

@@ -1,0 +1,84 @@
+"""What aneforge made itself, and may replace: anything else stays where it is, unless the user says otherwise.
+
+Each form is recognised by its content. A form without a mark of its own, such as a network description, could be
+anybody's, and is never taken for ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError, Location
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["ARCHIVE_COMMENT", "made_here", "refuse_foreign"]
+
+ARCHIVE_COMMENT = b"aneforge"
+"""The comment of an .npz archive that is written here."""
+HEAD = 1 << 16
+"""Bytes of a file that are looked at."""
+MIL_HEAD = re.compile(
+    rb'program\(1\.3\)\n\[buildInfo = dict<string, string>\(\{\{"coremlc-component-MIL", "[\d.]+"\}, '
+    rb'\{"coremlc-version", "[\d.]+"\}(, \{"aneforge\.[^}]*\})*\}\)\]\n'
+)
+"""The first lines of MIL text as this package writes them; those of other tools name their tool or have other types."""
+PROGRAM_HEAD, TEXT_HEAD = b"\x89ANEPRG\n", b"program for "
+ANSWER_HEAD = re.compile(rb'\{\s*"version": \d+,\s*"command": ')
+
+
+def refuse_foreign(files: Sequence[Path], *, force: bool = False) -> None:
+    """Refuse to replace files that another tool made; the first of several says whose all of them are.
+
+    >>> from pathlib import Path
+    >>> refuse_foreign([Path("no such file")])
+
+    Raises:
+        GraphError: Something is there that aneforge did not make.
+    """
+    there = next((one for one in files if one.is_file() or one.is_dir()), None)
+    if force or there is None or (there == files[0] and made_here(there)):
+        return
+    raise GraphError(
+        "something is there that aneforge did not make, as far as its content tells",
+        location=Location(str(there)),
+        remedy="write somewhere else (-o), or replace it with --force",
+    )
+
+
+def made_here(path: Path) -> bool:
+    """Return whether aneforge wrote what is at a path.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if path.is_dir():
+        return is_own_package(path)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return archive.comment == ARCHIVE_COMMENT
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    return (
+        not head
+        or head.startswith((PROGRAM_HEAD, TEXT_HEAD))
+        or any(form.match(head) is not None for form in (MIL_HEAD, ANSWER_HEAD))
+    )
+
+
+def is_own_package(folder: Path) -> bool:
+    """Return whether an ML package has the identifiers that are written here; an empty folder is nobody's."""
+    from aneforge.formats.mlpackage.package import MANIFEST, ROOT_IDENTIFIER  # noqa: PLC0415 - few outputs are packages
+
+    if not (folder / MANIFEST).is_file():
+        return not any(folder.iterdir())
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return isinstance(manifest, dict) and manifest.get("rootModelIdentifier") == ROOT_IDENTIFIER  # pyright: ignore[reportUnknownMemberType] - of any shape
