@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,18 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.ops.types import Array
+    from aneforge.report.gate import Budget
 
 __all__ = [
+    "Compress",
     "Force",
     "Function",
     "Inputs",
     "Json",
     "MaxAbs",
     "Model",
+    "Models",
+    "Opt",
     "Seed",
     "Shapes",
     "Targets",
     "Verbose",
+    "budgets_given",
+    "level_given",
     "magnitudes_given",
     "read_arrays",
     "refuse_json",
@@ -47,6 +54,35 @@ Model = Annotated[
         help="ONNX, .mlpackage, .mlmodel, MIL text, a network description, or a file of torch.export.save.",
         show_default=False,
         readable=False,  # whoever reads it says what is wrong with it
+    ),
+]
+Models = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="MODEL...",
+        help="One or several: ONNX, .mlpackage, .mlmodel, MIL text, network descriptions, or files of "
+        "torch.export.save.",
+        show_default=False,
+        readable=False,  # whoever reads it says what is wrong with it
+    ),
+]
+Opt = Annotated[
+    str | None,
+    typer.Option(
+        "--opt",
+        metavar="LEVEL",
+        help="First change the graph as af.compile does: routes (keeps all bits), 1 (the cheapest form), 2 or max (the "
+        "cheapest of those whose error was tried). [default: as it is written]",
+        show_default=False,
+    ),
+]
+Compress = Annotated[
+    str | None,
+    typer.Option(
+        "--compress",
+        metavar="WAY",
+        help="First encode the weights: int8, int4, sparse, blockwise or auto.",
+        show_default=False,
     ),
 ]
 Targets = Annotated[
@@ -182,6 +218,53 @@ def write_json(path: Path | None, command: str, answer: object, *, ok: bool = Tr
 
     save(path, text)
     return False
+
+
+def level_given(text: str | None) -> str | int | None:
+    """Return a level of optimisation: a number, or a word.
+
+    >>> level_given("1"), level_given("max"), level_given(None)
+    (1, 'max', None)
+    """
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+UNITS = {
+    "max-latency": {"us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6},
+    "max-memory": {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9},
+    "min-exact": {"": 1.0},
+}
+"""Units of budgets by option, as factors."""
+AMOUNT = re.compile(r"([0-9.]+) ?([a-zµ]*)")
+
+
+def budgets_given(option: str, texts: Sequence[str] | None) -> list[Budget]:
+    """Return budgets: an amount for all targets, or with the name of one before it.
+
+    >>> [(one.target, one.limit) for one in budgets_given("max-latency", ["1.5ms"])]
+    [(None, 1500.0)]
+
+    Raises:
+        GraphError: A text is not of that form.
+        UnknownTargetError: Nothing has that name.
+    """
+    from aneforge.report.gate import Budget  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.targets import resolve  # noqa: PLC0415 - as above
+
+    found: list[Budget] = []
+    for text in texts or ():
+        name, _, amount = text.rpartition("=")
+        match = AMOUNT.fullmatch(amount.strip().lower())
+        factor = None if match is None else UNITS[option].get(match[2])
+        if match is None or factor is None or match[1].count(".") > 1:
+            units = ", ".join(unit for unit in UNITS[option] if unit)
+            raise GraphError(
+                f"--{option} is not an amount, with or without the name of a chip before it",
+                seen=text,
+                limit=f"a number in {units}" if units else "a share from 0 to 1",
+            )
+        found.append(Budget(option, float(match[1]) * factor, resolve(name).name if name else None))
+    return found
 
 
 def read_arrays(path: Path) -> Mapping[str, Array]:

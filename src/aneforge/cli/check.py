@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path  # noqa: TC003 - typer reads the types of parameters
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aneforge.cli import arguments as given
 from aneforge.errors import GraphError
+from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
     from aneforge.report.gate import Outcome, Threshold
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 STDOUT = "-"
+MODEL_NAME = "{model}"
+"""What stands for the name of a model in the names of files."""
+NEW_CHIP = EXAMPLES["new"]
 
 
 def check(
-    model: given.Model,
+    models: given.Models,
     target: given.Targets = None,
     shape: given.Shapes = None,
     inputs: given.Inputs = None,
@@ -44,6 +48,8 @@ def check(
             show_default=False,
         ),
     ] = None,
+    opt: given.Opt = None,
+    compress: given.Compress = None,
     rescale: Annotated[bool, typer.Option("--rescale", help="Show what scaling by powers of two would gain.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on reject, oversize, decompose and warn.")] = False,
     fail_on: Annotated[
@@ -68,6 +74,30 @@ def check(
         float,
         typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Least share of operations that must be native, 0 to 1."),
     ] = 0.0,
+    max_latency: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[CHIP=]TIME",
+            help="Longest predicted time of a call: 2ms, m4=800us. May be repeated.".replace("m4", NEW_CHIP),
+            show_default=False,
+        ),
+    ] = None,
+    max_memory: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[CHIP=]BYTES",
+            help="Most memory for weights and the peak on chip together: 8MB. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    min_exact: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[CHIP=]SHARE",
+            help="Least share of layers whose bits are known to be exact, 0 to 1. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -128,10 +158,17 @@ def check(
 ) -> None:
     """Say whether a model runs on the Neural Engine of some chips, why not, what to change, and how fast it is.
 
-    Without --target it is every chip that is sold and runs MIL programs.
+    Without --target it is every chip that is sold and runs MIL programs. --strict here makes more findings count;
+    compile --strict refuses a model that does not run as it is written, as af.compile does. Names of files may hold
+    {{model}}, which stands for the name of each model.
+
+    Exit codes: 0 passed, 1 failed on findings or a budget (the last line says on which), 2 bad input or usage, 3
+    internal error. Of several models, one that fails is enough for 1.
 
     Examples:
     aneforge check model.onnx
+
+    aneforge check a.onnx b.onnx --max-latency {new}=1ms --html "{{model}}.html"
 
     aneforge check model.onnx -t {old},{pro} --html report.html
 
@@ -144,17 +181,33 @@ def check(
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.checking import CheckOptions  # noqa: PLC0415 - as above
     from aneforge.commands.checking import check as checked  # noqa: PLC0415 - as above
-    from aneforge.report.gate import STRICT, Threshold, evidence_word, fail_on_words, outcome  # noqa: PLC0415 - as above
+    from aneforge.report.gate import (  # noqa: PLC0415 - as above
+        MAX_LATENCY,
+        MAX_MEMORY,
+        MIN_EXACT,
+        STRICT,
+        Threshold,
+        evidence_word,
+        fail_on_words,
+        outcome,
+    )
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
-    files = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
+    wanted = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
              "trace": trace, "netron": netron}  # fmt: skip
-    refuse_files(files, model)
+    files = {model: files_of(model, wanted, several=len(models) > 1) for model in models}
+    for model in models:
+        refuse_files(files[model], model)
     words = fail_on_words(fail_on) if fail_on is not None else Threshold().fail_on
     threshold = Threshold(
         tuple(dict.fromkeys((*words, *(STRICT if strict else ())))),
         min_native,
         None if evidence is None else evidence_word(evidence),
+        (
+            *given.budgets_given(MAX_LATENCY, max_latency),
+            *given.budgets_given(MAX_MEMORY, max_memory),
+            *given.budgets_given(MIN_EXACT, min_exact),
+        ),
     )
     known = load_report(baseline) if baseline is not None else None
     options = CheckOptions(
@@ -167,14 +220,54 @@ def check(
         path=path,
         rescale=rescale,
         tasks=html is not None,
+        opt=given.level_given(opt),
+        compress=compress,
     )
-    with progress("reading the model") as tell:
-        report = checked(model, given.targets_given(target), options, progress=tell)
-    result = outcome(report, threshold, known)
-    printed = write_files(report, files, model, threshold, known)
-    if not quiet and not printed:
-        show(report, result, most=most, verbose=verbose, github=github)
-    raise typer.Exit(0 if result.ok else 1)
+    passed: list[bool] = []
+    for number, model in enumerate(models):
+        with progress("reading the model") as tell:
+            report = checked(model, given.targets_given(target), options, progress=tell)
+        expect_budgets_used(report, threshold)
+        result = outcome(report, threshold, known)
+        printed = write_files(report, files[model], model, threshold, known)
+        if not quiet and not printed:
+            if number and not github:
+                typer.echo("")
+            show(report, result, most=most, verbose=verbose, github=github)
+        passed.append(result.ok)
+    raise typer.Exit(0 if all(passed) else 1)
+
+
+def files_of(model: Path, wanted: dict[str, Path | None], *, several: bool) -> dict[str, Path | None]:
+    """Return the files of one model: its name stands for {model} in theirs.
+
+    Raises:
+        GraphError: Reports of several models would have one file.
+    """
+    for form, path in wanted.items():
+        if several and path is not None and MODEL_NAME not in str(path):
+            raise GraphError(
+                "the reports of several models would have one file",
+                seen=f"--{form} {path}",
+                remedy=f"--{form} {MODEL_NAME}.{form}",
+            )
+    return {
+        form: None if path is None else Path(str(path).replace(MODEL_NAME, model.stem)) for form, path in wanted.items()
+    }
+
+
+def expect_budgets_used(report: Report, threshold: Threshold) -> None:
+    """Refuse budgets of targets that are not checked: they would never be exceeded.
+
+    Raises:
+        GraphError: There is one.
+    """
+    checked = {one.target for one in report.targets}
+    for budget in threshold.budgets:
+        if budget.target is not None and budget.target not in checked:
+            raise GraphError(
+                f"--{budget.option} names a target that is not checked", seen=budget.target, remedy="name it with -t"
+            )
 
 
 def refuse_files(files: dict[str, Path | None], model: Path) -> None:

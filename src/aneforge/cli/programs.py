@@ -59,6 +59,18 @@ def compile_(
     ] = None,
     force: given.Force = False,
     shape: given.Shapes = None,
+    opt: given.Opt = None,
+    compress: given.Compress = None,
+    rescale: Annotated[
+        bool, typer.Option("--rescale", help="First scale values by powers of two where that makes results more exact.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse every decomposition, folding, saturation risk and inexact arithmetic, as af.compile does.",
+        ),
+    ] = False,
     print_after: Annotated[
         str | None,
         typer.Option(metavar="PASS", help="Stop after a pass and print the program there.", show_default=False),
@@ -88,11 +100,20 @@ def compile_(
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.compiling import compile_model  # noqa: PLC0415 - as above
+    from aneforge.commands.preparing import Preparation  # noqa: PLC0415 - as above
 
     shapes = given.shapes_given(shape)
     with progress("compiling"):
         made = compile_model(
-            model, target, emit, output, shapes=shapes, print_after=print_after, dump_phases=dump_phases, force=force
+            model,
+            target,
+            emit,
+            output,
+            shapes=shapes,
+            print_after=print_after,
+            dump_phases=dump_phases,
+            force=force,
+            prepare=Preparation(given.level_given(opt), compress, "auto" if rescale else None, strict),
         )
     if made.text is not None:
         typer.echo(made.text)

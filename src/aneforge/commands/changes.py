@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.cost import Cost
     from aneforge.analysis.work import ProgramWork
+    from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.targets import Place
 
@@ -49,9 +50,10 @@ class Changes:
         count = sum(node.op.name == "sdpa" and bool(node.attributes["native"]) for node in self.graph.nodes)
         return count, Compiler(made)
 
-    def of(self, chosen: Place, work: ProgramWork, priced: Cost) -> tuple[Change, ...]:
-        """Return what is worth changing on a target, the largest gain first."""
-        found = [*self.decomposed(chosen, priced), *encoded(chosen, work, priced)]
+    def of(self, chosen: Place, program: Program, work: ProgramWork, priced: Cost) -> tuple[Change, ...]:
+        """Return what is worth changing on a target, the largest gain first; encoded weights stay as they are."""
+        dense = not any("weights" in layer.choices for layer in program.layers)
+        found = [*self.decomposed(chosen, priced), *(encoded(chosen, work, priced) if dense else ())]
         worth = [one for one in found if one.after <= WORTH * one.before]
         return tuple(sorted(worth, key=lambda one: -one.gain))
 

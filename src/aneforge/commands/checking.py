@@ -14,6 +14,8 @@ from aneforge._version import __version__
 from aneforge.commands.divergences import compare_targets
 from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.preparing import Preparation, prepared_subject
+from aneforge.commands.sampling import SampleRuns
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
 from aneforge.compiler.verdict import with_compiled
@@ -67,6 +69,10 @@ class CheckOptions:
     """How the model reaches the engine: `direct` or `coreml`; None is Core ML for its own files, else direct."""
     rescale: bool = False
     """Add what scaling by powers of two would gain."""
+    opt: str | int | None = None
+    """How much is tried to make the graph fast before it is judged, as `af.compile` takes it; for the first target."""
+    compress: str | None = None
+    """How weights are encoded before the graph is judged, as `af.compile` takes it; for the first target."""
     tasks: bool = False
     """Add the tasks that programs become, where their form is known."""
     name: str | None = None
@@ -101,8 +107,10 @@ def check(
     tell("reading the model", 0, 1)
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
+    subject, remarks = prepared_subject(subject, chosen, Preparation(asked.opt, asked.compress))
     found = verdicts(as_written(subject), [one.target for one in chosen])
     samples, states = (None, {}) if asked.samples is None else feed_inputs(subject.graph, asked.samples)
+    runs = None if samples is None else SampleRuns(subject, samples, asked.samples or {})
     compiler = Compiler(subject.graph)
     writer = TargetWriter(
         subject.graph,
@@ -114,6 +122,7 @@ def check(
             rescale=asked.rescale,
             path=path_of(asked.path, subject),
             tasks=asked.tasks,
+            runs=runs,
         ),
     )
     reports: list[TargetReport] = []
@@ -128,10 +137,11 @@ def check(
         nodes=writer.nodes,
         targets=tuple(reports),
         divergences=compare_targets(
-            subject.graph, made, asked.ranges, tell, deep=asked.deep or samples is not None, samples=samples
+            subject.graph, made, asked.ranges, tell, deep=asked.deep or samples is not None, runs=runs
         ),
         notes=(
             *subject.notes,
+            *remarks,
             *shapes_bound(asked.shapes),
             *states_left(states),
             *where_it_runs(reports),
@@ -201,7 +211,9 @@ def as_written(subject: Subject) -> list[Observation]:
     if subject.graph is subject.original:
         return seen
     return [
-        with_magnitudes(one, subject.half.before[node], subject.original) if has_infinity(one) else one
+        with_magnitudes(one, subject.half.before[node], subject.original)
+        if has_infinity(one) and node in subject.half.before
+        else one
         for one, node in zip(seen, subject.graph.nodes, strict=True)
     ]
 

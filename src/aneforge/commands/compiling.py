@@ -19,6 +19,7 @@ from aneforge.commands.outputs import (
     writing,
 )
 from aneforge.commands.own_files import refuse_foreign
+from aneforge.commands.preparing import Preparation, prepared_subject
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.compiler.compile import Compiled, compile_graph, route_to
 from aneforge.compiler.dialect import Route
@@ -88,6 +89,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
     print_after: str | None = None,
     dump_phases: str | os.PathLike[str] | None = None,
     force: bool = False,
+    prepare: Preparation | None = None,
 ) -> Emitted:
     """Compile a model for one target and write it in a form that `EMITTERS` names.
 
@@ -96,7 +98,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
     with the weights beside it. What another tool made is replaced only with `force`.
 
     `print_after` stops after a pass and returns the program there; `dump_phases` keeps the program after every pass
-    that changed it.
+    that changed it. `prepare` holds options of `af.compile`.
 
     >>> import aneforge as af
     >>> made = compile_model(af.input((1, 4), name="x").relu(), af.targets.Family.A13)
@@ -107,6 +109,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
         IllegalGraphError: An operation cannot run there.
         NotSupportedError: An operation has no form there, or in the form that was asked for.
         UnknownNameError: There is no such form, or no such pass.
+        StrictCompileError: Strictness was asked for and found something that it does not let pass.
         GraphError: Several targets are named, or a file cannot be written.
     """
     form_name = emit if emit is not None or output is None else form_of(output)
@@ -125,6 +128,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
     if dump_phases is not None:
         refuse_folder(Path(dump_phases), model)
     subject = subject_of(model, shapes=shapes)
+    subject, remarks = prepared_subject(subject, named, prepare or Preparation())
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
     # Network descriptions alone reach the targets that run no MIL programs.
@@ -152,6 +156,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
         text=None if print_after is None else str(program),
         notes=(
             *subject.notes,
+            *remarks,
             *made.notes,
             *written.notes,
             *merge_notes(program_notes(program, report_nodes(subject.graph), made.carried)),

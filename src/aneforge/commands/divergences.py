@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from aneforge.errors import NotSupportedError
+from aneforge.commands.sampling import datapath_key
 from aneforge.graph.graph import read_promises
 from aneforge.report.model import DIFFERS, MAY_DIFFER, SAME, Difference, Divergence
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.divergence.graphs import Divergence as Found
     from aneforge.analysis.divergence.graphs import Side
+    from aneforge.commands.sampling import SampleRuns
     from aneforge.commands.sharing import Made
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.program import Program
@@ -46,11 +47,11 @@ def compare_targets(
     tell: Callable[[str, int, int], None],
     *,
     deep: bool,
-    samples: Mapping[str, Array] | None = None,
+    runs: SampleRuns | None = None,
 ) -> tuple[Divergence, ...]:
     """Return the differences of every further target from the first; what has no program is left out.
 
-    Targets of one program and one datapath are looked at once. With `samples` the programs are run too.
+    Targets of one program and one datapath are looked at once. With `runs` the programs are run on samples too.
     """
     with_program = [(target, one.compiled) for target, one in made if one.compiled is not None]
     if len(with_program) <= 1:
@@ -59,21 +60,14 @@ def compare_targets(
     looking = Deep(graph, ranges) if deep else at_a_glance(graph, ranges)
     sides: dict[object, Side] = {}
     answers: dict[int, Found] = {}
-    runs: dict[object, Mapping[str, Array] | None] = {}
     found: list[Divergence] = []
     at = numbers_by_place(graph)
 
     def side(target: Target, compiled: Compiled) -> Side:
-        key = key_of(target, compiled)
+        key = datapath_key(target, compiled)
         if key not in sides:
             sides[key] = looking.side(compiled.graph, compiled.retargeted.changes, compiled.program)
         return sides[key]
-
-    def outputs(target: Target, compiled: Compiled) -> Mapping[str, Array] | None:
-        key = key_of(target, compiled)
-        if key not in runs:
-            runs[key] = outputs_of(compiled, samples or {})
-        return runs[key]
 
     for number, (target, compiled) in enumerate(others, 1):
         if target is first:
@@ -83,14 +77,11 @@ def compare_targets(
         if id(other) not in answers:
             answers[id(other)] = looking.between(side(first, start), other)
         pair = reported(answers[id(other)], at, first.name, target.name)
-        found.append(pair if samples is None else with_samples(pair, outputs(first, start), outputs(target, compiled)))
+        seen = pair
+        if runs is not None:
+            seen = with_samples(pair, runs.outputs(first, start), runs.outputs(target, compiled))
+        found.append(seen)
     return tuple(found)
-
-
-def key_of(target: Target, compiled: Compiled) -> object:
-    """Return what the values of a program depend on: its layers, and all that is known of the target's datapath."""
-    datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
-    return id(compiled.program.layers), target.family, datapath
 
 
 def at_a_glance(graph: Graph, ranges: Ranges) -> Looking:
@@ -135,16 +126,6 @@ class Deep:
         from aneforge.analysis.divergence.graphs import between  # noqa: PLC0415 - as above
 
         return between(first, second, self.numbering)
-
-
-def outputs_of(compiled: Compiled, samples: Mapping[str, Array]) -> Mapping[str, Array] | None:
-    """Return what a program gives for sample inputs; nothing where no source says what an operation computes."""
-    from aneforge.engine.execution.run import run  # noqa: PLC0415 - few checks have samples
-
-    try:
-        return run(compiled.program, compiled.feed(samples)).outputs
-    except NotSupportedError:
-        return None
 
 
 def with_samples(pair: Divergence, first: Mapping[str, Array] | None, second: Mapping[str, Array] | None) -> Divergence:

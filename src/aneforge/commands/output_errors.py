@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.report.model import OutputError
+
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
@@ -20,28 +22,6 @@ class Tolerance:
 
     atol: float = 0.0
     rtol: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class OutputError:
-    """One output beside what is wanted of it."""
-
-    name: str
-    elements: int
-    differing: int
-    """Elements whose bits differ; where wider numbers are wanted, elements that are not those rounded to fp16."""
-    outside: int
-    """Elements outside the tolerance; without a tolerance, those whose bits differ."""
-    largest: float | None
-    """The largest difference; None where one side is finite and the other is not."""
-    relative: float | None
-    """That, divided by the largest magnitude that is wanted; None where everything wanted is zero."""
-    snr: float | None
-    """Signal-to-noise ratio in decibels; None where nothing differs or something is not finite."""
-    argmax: float | None
-    """Share of rows along the last axis whose largest element is at the same place; None for rows of one element."""
-    not_finite: tuple[int, int]
-    """Elements that are infinite or no number, on either side."""
 
 
 def output_error(name: str, found: Array, wanted: Array, tolerance: Tolerance | None = None) -> OutputError:

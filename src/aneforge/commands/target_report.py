@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from aneforge.analysis.cost import Cost
+    from aneforge.commands.sampling import SampleRuns
     from aneforge.commands.sharing import Made
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
@@ -65,6 +66,8 @@ class Asked:
     rescale: bool
     path: str = DIRECT
     tasks: bool = False
+    runs: SampleRuns | None = None
+    """What programs give for the samples."""
 
 
 class TargetWriter:
@@ -158,7 +161,8 @@ class TargetWriter:
             ),
             rescaling=None if scaled is None else self.risks.rescaling(compiled, chosen.target, scaled),
             emission=self.emission(compiled, carried) if self.asked.tasks else None,
-            changes=self.changes.of(chosen, work, priced),
+            changes=self.changes.of(chosen, program, work, priced),
+            errors=() if self.asked.runs is None else self.asked.runs.errors(chosen.target, compiled),
         )
 
     def emission(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]]) -> Emission:

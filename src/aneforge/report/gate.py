@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import UnknownNameError
 from aneforge.evidence import EvidenceKind
 from aneforge.report.model import DIFFERS
+from aneforge.report.numbers import bytes_text, time_text
 from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED
 from aneforge.rules.rule import Severity
 from aneforge.targets import database
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAIL_ON",
+    "MAX_LATENCY",
+    "MAX_MEMORY",
+    "MIN_EXACT",
     "STOPPING",
     "STRICT",
+    "Budget",
     "Failed",
     "Outcome",
     "Threshold",
@@ -39,8 +44,37 @@ FAIL_ON = (*map(str, Severity), SATURATION, DIVERGES)
 DEFAULT = (str(Severity.REJECT), str(Severity.OVERSIZE))
 STOPPING = DEFAULT
 """What can keep a model from having a program."""
+MAX_LATENCY, MAX_MEMORY, MIN_EXACT = "max-latency", "max-memory", "min-exact"
+"""Options that are budgets."""
+EXACT = "exact"
 STRICT = (*DEFAULT, str(Severity.DECOMPOSE), str(Severity.WARN))
 """What a strict check fails on: everything that does not run as it is written, or is known to go wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a model may take on one target, or on all of them."""
+
+    option: str
+    """`max-latency` in microseconds, `max-memory` in bytes, or `min-exact` as a share of the layers."""
+    limit: float
+    target: str | None = None
+    """The name of a target; None for all."""
+
+    def overrun(self, target: TargetReport) -> str | None:
+        """Return in words how a target is beyond the budget; None where it is within, or has no program."""
+        if self.target not in (None, target.target) or target.failure is not None:
+            return None
+        if self.option == MAX_LATENCY and target.latency is not None and target.latency.microseconds > self.limit:
+            return f"predicted {time_text(target.latency.microseconds)}, at most {time_text(self.limit)}"
+        if self.option == MAX_MEMORY and target.memory is not None:
+            needed = target.weight_bytes + target.memory.peak
+            return f"needs {bytes_text(needed)}, at most {bytes_text(int(self.limit))}" if needed > self.limit else None
+        if self.option == MIN_EXACT:
+            layers = [one.exactness == EXACT for one in target.timeline if one.nodes]
+            share = sum(layers) / max(1, len(layers))
+            return f"{share:.1%} of layers are exact, wanted {self.limit:.1%}" if share < self.limit else None
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +88,8 @@ class Threshold:
     """The weakest evidence with which a finding counts; None counts also those whose limit is unknown.
 
     What was measured on chips of other targets is inferred."""
+    budgets: tuple[Budget, ...] = ()
+    """What the model may take at most, or must have at least."""
 
     def believes(self, evidence: Evidence | None, target: str) -> bool:
         """Return whether findings with that evidence count on a target."""
@@ -145,7 +181,11 @@ def outcome(report: Report, threshold: Threshold | None = None, baseline: Report
     failures: list[Failed] = []
     known = 0
     for target in report.targets:
-        for one in (*finding_failures(report, target, asked), *share_failures(target, asked, baseline)):
+        for one in (
+            *finding_failures(report, target, asked),
+            *share_failures(target, asked, baseline),
+            *budget_failures(target, asked),
+        ):
             if one.finding is not None and key_of(report, target.target, one.finding) in before:
                 known += 1
             else:
@@ -214,6 +254,14 @@ def share_failures(target: TargetReport, asked: Threshold, baseline: Report | No
         f"{NATIVE_SHARE.id}: {target.native_fraction:.1%} of operations are native, wanted {asked.min_native:.1%}",
         "min-native",
     )
+
+
+def budget_failures(target: TargetReport, asked: Threshold) -> Iterator[Failed]:
+    """Yield the budgets that a target is beyond."""
+    for budget in asked.budgets:
+        overrun = budget.overrun(target)
+        if overrun is not None:
+            yield Failed(target.target, f"{budget.option}: {overrun}", budget.option)
 
 
 def divergence_failures(report: Report, asked: Threshold) -> Iterator[Failed]:

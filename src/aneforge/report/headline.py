@@ -325,13 +325,18 @@ def errors_text(report: Report) -> list[str]:
     errors = [one for target in report.targets for one in target.errors]
     if not errors:
         return []
-    lost = max(errors, key=lambda one: one.not_finite)
-    if lost.not_finite:
-        return [f"{lost.not_finite} of {lost.elements} elements of {lost.output} become infinite or NaN"]
-    worst = max(errors, key=lambda one: one.relative)
-    noise = "" if worst.snr is None else f", SNR {min(one.snr for one in errors if one.snr is not None):.0f} dB"
-    argmax = min(one.argmax for one in errors)
-    return [f"largest error {worst.largest:.2g} ({worst.relative:.2%} of {worst.output}{noise}, argmax {argmax:.0%})"]
+    lost = max(errors, key=lambda one: one.not_finite[0] - one.not_finite[1])
+    if lost.largest is None:
+        return [f"{lost.not_finite[0]} of {lost.elements} elements of {lost.name} are infinite or no number"]
+    largest = max(one.largest or 0.0 for one in errors)
+    parts = [f"largest error {largest:.2g}"] if largest else ["no error"]
+    relative = max((one.relative for one in errors if one.relative is not None), default=0.0)
+    parts += [f"relative {relative:.2g}"] if relative else []
+    noises = [one.snr for one in errors if one.snr is not None]
+    parts += [f"SNR {min(noises):.0f} dB"] if noises else []
+    places = [one.argmax for one in errors if one.argmax is not None]
+    parts += ["same argmax" if min(places) == 1 else f"argmax agrees in {min(places):.1%} of rows"] if places else []
+    return parts
 
 
 def findings_text(count: int) -> str:

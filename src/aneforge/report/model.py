@@ -264,20 +264,24 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class OutputError:
-    """How far an output for the sample inputs is from the mathematics in float64."""
+    """One output beside what is wanted of it."""
 
-    output: str
-    largest: float
-    """The largest difference of an element."""
-    relative: float
-    """That, as a share of the largest magnitude of the output."""
+    name: str
+    elements: int
+    differing: int
+    """Elements whose bits differ; where wider numbers are wanted, elements that are not those rounded to fp16."""
+    outside: int
+    """Elements outside the tolerance; without a tolerance, those whose bits differ."""
+    largest: float | None
+    """The largest difference; None where one side is finite and the other is not."""
+    relative: float | None
+    """That, divided by the largest magnitude that is wanted; None where everything wanted is zero."""
     snr: float | None
-    """Signal to noise in decibels; None where nothing differs, and where something is not finite."""
-    argmax: float
-    """The share of rows along the last axis whose largest element is in the same place."""
-    elements: int = 0
-    not_finite: int = 0
-    """Elements that are infinite or NaN where the mathematics is finite; they are in none of the numbers above."""
+    """Signal-to-noise ratio in decibels; None where nothing differs or something is not finite."""
+    argmax: float | None
+    """Share of rows along the last axis whose largest element is at the same place; None for rows of one element."""
+    not_finite: tuple[int, int]
+    """Elements that are infinite or no number, on either side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,61 @@ def test_samples_and_ranges(model: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "unknown input 'y'; known: x" in capsys.readouterr().err
 
 
+def test_errors_against_float_are_in_the_verdict(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("x.npz", x=np.linspace(-1, 1, 512).reshape(1, 8, 1, 64))
+    main.run(["check", str(model), "-t", "m4", "--inputs", "x.npz", "--json", "a.json"])
+    capsys.readouterr()
+    (error,) = json.loads(Path("a.json").read_text(encoding="utf-8"))["targets"][0]["errors"]
+    main.run(["check", str(model), "-t", "m4", "--inputs", "x.npz"])
+    verdict = " ".join(capsys.readouterr().out.split())
+    assert error["largest"] is None or f"largest error {error['largest']:.2g}" in verdict
+    assert error["elements"] == 992
+
+
+def test_several_models_have_a_verdict_and_a_file_each(
+    model: Path, wide: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = ["check", str(model), str(wide), "-t", "m1"]
+    assert main.run([*both, "--json", "{model}.json"]) == 1
+    verdicts = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("passed: ", "failed: "))]
+    assert [line.split()[:2] for line in verdicts[:2]] == [["passed:", "masked.onnx"], ["failed:", "wide.onnx"]]
+    assert {"masked.json", "wide.json"} <= {path.name for path in Path().iterdir()}
+    assert main.run([*both, "--json", "one.json"]) == 2
+    assert "the reports of several models would have one file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--max-latency", "m4=1us"], "max-latency"),
+        (["--max-memory", "1B"], "max-memory"),
+        (["--min-exact", "1"], "min-exact"),
+    ],
+)
+def test_budgets_fail_a_check(options: list[str], word: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "m4", *options]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == f"failed: {word}"
+    generous = [options[0], {"max-latency": "m4=1s", "max-memory": "1GB", "min-exact": "0"}[word]]
+    assert main.run(["check", str(model), "-t", "m4", "-q", *generous]) == 0
+
+
+def test_budgets_that_mean_nothing_are_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "m4", "--max-latency", "m1=1ms"]) == 2
+    assert "--max-latency names a target that is not checked" in capsys.readouterr().err
+    assert main.run(["check", str(model), "-t", "m4", "--max-latency", "fast"]) == 2
+    assert "--max-latency is not an amount" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("default")
+def test_remedies_can_be_typed(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "m4", "--opt", "1"]) == 0
+    assert "note: changed by opt 1 as for m4" in capsys.readouterr().out
+    assert main.run(["compile", str(model), "-t", "m4", "--opt", "routes", "--compress", "int4"]) == 0
+    assert "changed by opt routes, compress int4 as for m4" in capsys.readouterr().out
+    assert main.run(["compile", str(model), "-t", "m4", "--strict"]) == 2
+    assert "strict" in capsys.readouterr().err
+
+
 def test_annotations_replace_the_tables(wide: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["check", str(wide), "-t", "m1", "--github"]) == 1
     lines = capsys.readouterr().out.splitlines()

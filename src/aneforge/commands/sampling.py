@@ -1,0 +1,68 @@
+"""What programs give for sample inputs, each distinct program run once, and how far that is from the mathematics."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.commands.output_errors import output_error
+from aneforge.errors import NotSupportedError
+from aneforge.graph.reference import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.commands.model_and_targets import Subject
+    from aneforge.compiler.compile import Compiled
+    from aneforge.ops.types import Array
+    from aneforge.report.model import OutputError
+    from aneforge.targets import Target
+
+__all__ = ["SampleRuns", "datapath_key"]
+
+
+class SampleRuns:
+    """Runs the programs of one model on sample inputs, and compares outputs with the model as its file has it."""
+
+    def __init__(self, subject: Subject, samples: Mapping[str, Array], given: Mapping[str, Array]) -> None:
+        self.subject, self.samples, self.given = subject, samples, given
+        self.found: dict[object, tuple[Compiled, Mapping[str, Array] | None]] = {}
+
+    def outputs(self, target: Target, compiled: Compiled) -> Mapping[str, Array] | None:
+        """Return what a program gives; nothing where no source says what an operation computes."""
+        from aneforge.engine.execution.run import run  # noqa: PLC0415 - few checks have samples
+
+        key = datapath_key(target, compiled)
+        if key not in self.found:
+            try:
+                outputs = run(compiled.program, compiled.feed(self.samples)).outputs
+            except NotSupportedError:
+                outputs = None
+            # The program is kept with the answer, so that no other layers can come to lie at their address.
+            self.found[key] = compiled, outputs
+        return self.found[key][1]
+
+    @cached_property
+    def wanted(self) -> Mapping[str, Array]:
+        """What the mathematics gives in float64, with the weights and inputs as their files have them."""
+        inputs = {name: np.asarray(self.given.get(name, value)) for name, value in self.samples.items()}
+        return evaluate(self.subject.original, inputs, {})[0]
+
+    def errors(self, target: Target, compiled: Compiled) -> tuple[OutputError, ...]:
+        """Return how far every output is from the mathematics; nothing where a program cannot be run."""
+        outputs = self.outputs(target, compiled)
+        if outputs is None:
+            return ()
+        return tuple(
+            output_error(name, found, np.asarray(self.wanted[name]).reshape(found.shape))
+            for name, found in outputs.items()
+            if name in self.wanted
+        )
+
+
+def datapath_key(target: Target, compiled: Compiled) -> object:
+    """Return what the values of a program depend on: its layers, and all that is known of the target's datapath."""
+    datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
+    return id(compiled.program.layers), target.family, datapath
