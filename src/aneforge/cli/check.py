@@ -21,7 +21,6 @@ __all__ = ["check"]
 STDOUT = "-"
 MODEL_NAME = "{model}"
 """What stands for the name of a model in the names of files."""
-NEW_CHIP = EXAMPLES["new"]
 
 
 def check(
@@ -78,7 +77,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="[CHIP=]TIME",
-            help="Longest predicted time of a call: 2ms, m4=800us. May be repeated.".replace("m4", NEW_CHIP),
+            help="Longest predicted time of a call: 2ms, {new}=800us. May be repeated.".format(**EXAMPLES),
             show_default=False,
         ),
     ] = None,
