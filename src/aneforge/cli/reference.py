@@ -97,7 +97,7 @@ def explain(
             metavar="WHAT",
             help=(
                 "ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | route NAME | chaining | "
-                "chaining NAME | C8 (a conflict) | WORD"
+                "chaining NAME | C8 (a conflict) | any WORD that is printed"
             ),
         ),
     ],
@@ -106,8 +106,9 @@ def explain(
 ) -> None:
     """Explain a rule, hardware field, limit, operation, target, pass or route, with the evidence; or a word.
 
-    `see C8` in an answer is a question on which sources disagree; it can be asked for too. WORD is any term that
-    aneforge prints, such as segment.
+    `see C8` in an answer is a question on which sources disagree; it can be asked for too. WORD is
+    anything that is printed: a chip, a target, an operation by our name or that of ONNX, PyTorch or MIL, a hardware
+    field, a label, a validator, or a message of Apple's compiler.
 
     Examples:
     aneforge explain ANE-EXTENT-001
@@ -119,6 +120,8 @@ def explain(
     aneforge explain chaining
 
     aneforge explain segment
+
+    aneforge explain Gemm
     """
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above

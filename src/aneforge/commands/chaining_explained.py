@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.routes import production_size, route
-from aneforge.commands.explaining import Explanation, Row
+from aneforge.commands.explanation import Explanation, Row
 from aneforge.commands.measured_programs import measured_program
 from aneforge.compiler.compile import build_program
 from aneforge.errors import UnknownNameError

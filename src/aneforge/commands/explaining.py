@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.commands.explained_names import (
+    explained_apple_text,
+    explained_operator,
+    explained_validator,
+    foreign_names,
+    mil_names,
+)
+from aneforge.commands.explanation import Explanation, Row, thread_link, with_sources
 from aneforge.commands.glossary import find_term, spellings
 from aneforge.commands.model_and_targets import title_of
-from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.ops.op import Below
-from aneforge.ops.table import find_op
+from aneforge.ops.table import find_op, names
 from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
 from aneforge.rules.operations import catalogue, op_status
 from aneforge.rules.rule import plain_text
-from aneforge.targets import Family, database, group, resolve, supports_mil
+from aneforge.targets import Family, database, group, place_of, resolve, supports_mil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,30 +35,12 @@ __all__ = ["KINDS", "Explanation", "Row", "explain"]
 
 KINDS = (
     "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, route NAME, chaining, chaining "
-    "NAME, C…, S… or T… (a conflict between sources), or a word of the glossary, such as segment"
+    "NAME, C…, S… or T… (a conflict between sources), or any word that is printed: a chip, a target, an operation by "
+    "our name or that of ONNX, PyTorch or MIL, a hardware field, a validator, a message of Apple's compiler, a label"
 )
 
 ID = re.compile(r"ANE-|MIL-|[CST]\d")
 """How ids of rules and conflicts begin; any other single word is looked for in the glossary."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One thing that is known, and why."""
-
-    label: str
-    value: str
-    evidence: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What is known of something."""
-
-    kind: str
-    name: str
-    summary: str
-    rows: tuple[Row, ...]
 
 
 def explain(words: Sequence[str]) -> Explanation:
@@ -65,10 +54,16 @@ def explain(words: Sequence[str]) -> Explanation:
     Raises:
         UnknownNameError: Nothing has that name; the nearest ones are listed.
     """
-    asked = [word.strip() for word in words]
+    return with_sources(explained([word.strip() for word in words]))
+
+
+def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for each kind
+    """Return what is known, without the sources of its evidence."""
     if find_term(" ".join(asked)) is not None:
         return explain_term(" ".join(asked))
     match asked:
+        case [name] if (found := explained_name(name)) is not None:
+            return found
         case ["chaining", *names] if len(names) <= 1:
             return explained_chaining(*names)
         case [name] | ["rule" | "conflict", name]:
@@ -77,8 +72,63 @@ def explain(words: Sequence[str]) -> Explanation:
             return explained_property(kind, name)
         case [("op" | "target" | "chip" | "pass" | "route") as kind, name]:
             return NAMED[kind](name)
+        case ["validator", name] if (found := explained_validator(name)) is not None:
+            return found
+        case other if (found := explained_name(" ".join(other))) is not None:
+            return found
         case other:
             raise UnknownNameError(f"cannot explain {' '.join(other)!r}; what can be explained: {KINDS}")
+
+
+def explained_name(name: str) -> Explanation | None:
+    """Return what is known of a chip, a target, a hardware field, an operation, a pass, a route or a validator.
+
+    None where nothing of these has the name; what a name alone may be is looked for in this order.
+    """
+    key = name.casefold()
+    properties = ("hal", "limit", "datapath", "geometry")
+    if key.startswith("0x"):
+        return explained_property("hal", name)
+    field = database().aliases.get(name) or database().aliases.get(key, key)
+    for kind in properties:
+        if field in property_table(kind):
+            return explained_property(kind, field)
+    if (ours := operation_name(key)) is not None:
+        return explained_op(ours)
+    others = (explained_operator, explained_step, explained_validator, explained_place, explained_apple_text)
+    return next((found for explain_one in others if (found := explain_one(name)) is not None), None)
+
+
+def explained_place(name: str) -> Explanation | None:
+    """Return a chip, a device, a target or a family; None where none is called so."""
+    try:
+        place = place_of(name)
+    except UnknownTargetError:
+        return None
+    found = explained_target(name)
+    if place.chip is None:
+        return found
+    summary = f"{place.chip.name} is the target {found.name}: {found.summary}"
+    return Explanation("chip", place.chip.name, summary, (Row("target", found.name), *found.rows))
+
+
+def operation_name(word: str) -> str | None:
+    """Return the operation that is called so, here or in MIL."""
+    if word in names():
+        return word
+    return mil_names().get(word)
+
+
+def explained_step(name: str) -> Explanation | None:
+    """Return a pass of the compiler or a route by its name alone."""
+    from aneforge.analysis.routes import routes  # noqa: PLC0415 - few explanations need it
+    from aneforge.compiler.pipeline import PIPELINE  # noqa: PLC0415 - as above
+
+    if name in (one.name for one in PIPELINE.passes):
+        return explained_pass(name)
+    if name in (form for one in routes() for form in (one.name, *one.also)):
+        return explained_route(name)
+    return None
 
 
 def explain_term(word: str) -> Explanation:
@@ -89,11 +139,19 @@ def explain_term(word: str) -> Explanation:
     """
     found = find_term(word)
     if found is None:
-        raise UnknownNameError.of("word", word, spellings(), remedy=f"what can be explained: {KINDS}")
+        raise UnknownNameError.of("word", word, every_name(), remedy=f"what can be explained: {KINDS}")
     name, term = found
     rows = [Row("also", ", ".join(term.also))] if term.also else []
     rows += [Row("see", page_path(term.see))] if term.see else []
     return Explanation("term", name, term.text, tuple(rows))
+
+
+def every_name() -> Iterator[str]:
+    """Yield every name that can be explained by itself."""
+    yield from spellings()
+    yield from (*database().chips, *database().targets, *names(), *mil_names(), *foreign_names())
+    for kind in ("hal", "limit", "datapath", "geometry"):
+        yield from property_table(kind)
 
 
 def page_path(see: str) -> str:
@@ -117,7 +175,7 @@ def explained_id(key: str, name: str) -> Explanation:
         known = PREDICTED[key]
         rows = [Row("remedy", known.remedy)] if known.remedy else []
         rows += [Row("why", known.explanation)]
-        rows += [Row("reported in", ", ".join(known.threads))] if known.threads else []
+        rows += [Row("reported in", ", ".join(map(thread_link, known.threads)))] if known.threads else []
         return Explanation("prediction", known.id, known.message, tuple(rows))
     if key not in rules() and not ID.match(key):
         return explain_term(name)
@@ -128,7 +186,7 @@ def explained_id(key: str, name: str) -> Explanation:
     rows += [Row("why", rule.explanation)] if rule.explanation else []
     rows += [Row("severity", str(rule.severity)), Row("bound", f"{rule.relation} {rule.bound}")]
     rows += [Row("concerns", concerned(rule))]
-    rows += [Row("reported in", ", ".join(rule.threads))] if rule.threads else []
+    rows += [Row("reported in", ", ".join(map(thread_link, rule.threads)))] if rule.threads else []
     return Explanation("rule", rule.id, rule.statement, (*rows, *bounds_of(rule)))
 
 
@@ -153,11 +211,7 @@ def bounds_of(rule: Rule) -> Iterator[Row]:
 
 def explained_property(kind: str, name: str) -> Explanation:
     """Return a hardware field, limit or switch on every target, by its name or its offset."""
-    tables = {
-        "hal": database().hal, "limit": database().limits, "datapath": database().datapath,
-        "geometry": database().geometry,
-    }  # fmt: skip
-    table = tables[kind]
+    table = property_table(kind)
     field = name
     if name.lower().startswith("0x"):
         field = offset_name(name)
@@ -165,6 +219,15 @@ def explained_property(kind: str, name: str) -> Explanation:
     if field not in table:
         raise UnknownNameError.of(f"{kind} field", name, table)
     return Explanation(kind, field, summary_of(table[field]), tuple(property_rows(kind, field)))
+
+
+def property_table(kind: str) -> Mapping[str, Property]:
+    """Return the properties of a kind."""
+    tables = {
+        "hal": database().hal, "limit": database().limits, "datapath": database().datapath,
+        "geometry": database().geometry,
+    }  # fmt: skip
+    return tables[kind]
 
 
 def offset_name(text: str) -> str:

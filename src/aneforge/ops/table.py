@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import ModuleType
 
-__all__ = ["find_op", "ops", "ops_in", "ops_with"]
+__all__ = ["find_op", "names", "ops", "ops_in", "ops_with"]
 
 
 @cache
