@@ -18,6 +18,7 @@ from .analysis.precision import precision_risk as precision_risk
 from .analysis.ranges.analysis import ranges as ranges
 from .analysis.routes import route as route
 from .analysis.routes import routes as routes
+from .commands.checking import check as check
 from .compiler.compile import build_program as build_program
 from .compiler.retarget import retarget as retarget
 from .compiler.verdict import preflight as preflight

@@ -184,6 +184,8 @@ def magnitudes_given(texts: Sequence[str] | None) -> dict[str, tuple[float, floa
             value = -1.0
         if not equals or not name or not value >= 0:
             raise GraphError("--max-abs is not of the form NAME=NUMBER", seen=text, remedy="--max-abs image=4.0")
+        if name.strip() in found:
+            raise GraphError("--max-abs names an input twice", seen=text, remedy="give it once")
         found[name.strip()] = value
     return found
 

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["Risk", "Risks"]
 
 NO_GAIN = "not needed: af.rescale gains nothing here."
+TOO_WIDE = "bounds too wide to tell"
+EXPLODED = 1e9
+"""A bound of at least this magnitude says nothing of values that fp16 could hold."""
 NONE, LOSS, SATURATION, UNKNOWN = "none", "loss", "saturation", "unknown"
 
 
@@ -143,7 +146,7 @@ class Risks:
                     if (layer.layer, concern.edge) not in told:
                         op = self.operation(layer, carried.get(layer.layer, ()))
                         made.append(written(layer, concern, op, view, scaled, target=compiled.program.target.name))
-                        first = first or f": first in {op[0]}, {passed_text(concern)}"
+                        first = first or f": first in {op[0]}, {passed_text(concern, view)}"
                     told.add((layer.layer, concern.edge))
             findings += made
             reasons.append(f"{view.said(words[-1])}{first}")
@@ -238,7 +241,7 @@ def hazard_finding(hazard: Hazard, graph: Graph) -> Finding:
         node=next(iter(own or at), None),
         location=hazard.location,
         message=f"{hazard.detail} (what goes in {how}).",
-        seen=float(f"{hazard.reach:.4g}") if math.isfinite(hazard.reach) else "inf",
+        seen=float(f"{hazard.reach:.4g}") if math.isfinite(hazard.reach) else "not bounded",
         limit=hazard.limit,
         remedy=f"{hazard.remedy}.",
         evidence=Evidence(EvidenceKind.INFERRED, "the program, and the engine's arithmetic"),
@@ -297,8 +300,8 @@ def written(
         op=op,
         node=node,
         location=layer.location,
-        message=f"{passed_text(concern)} ({how}).{errors}",
-        seen=float(f"{concern.value:.4g}") if abs(concern.value) < float("inf") else "inf",
+        message=f"{passed_text(concern, view)} ({how}).{errors}",
+        seen=TOO_WIDE if explodes(concern, view) else seen_value(concern.value),
         limit=concern.limit,
         remedy=NO_GAIN if measured is not None and not measured.applied else f"{concern.remedy}.",
         evidence=Evidence(EvidenceKind.INFERRED, "ranges of the compiled program", note=how),
@@ -306,8 +309,20 @@ def written(
     )
 
 
-def passed_text(concern: Concern) -> str:
+def explodes(concern: Concern, view: View) -> bool:
+    """Return whether a value is only a bound, and one that says nothing: intervals grow with every sum."""
+    return view is not SEEN and not abs(concern.value) < EXPLODED
+
+
+def seen_value(value: float) -> float | str:
+    """Return a number in four digits, as JSON can hold it."""
+    return float(f"{value:.4g}") if math.isfinite(value) else "inf"
+
+
+def passed_text(concern: Concern, view: View) -> str:
     """Return an edge with the value that is held against it."""
+    if explodes(concern, view):
+        return f"{concern.edge}: {TOO_WIDE} whether {concern.limit:.6g} is passed; sample inputs would show it"
     if rule_of_edge(concern.edge).risk == LOSS:
         return f"{concern.edge}: products of size {concern.value:.4g}, all bits are kept from {concern.limit:.6g} on"
     return f"{concern.edge}: {concern.value:.4g} against {concern.limit:.6g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
@@ -66,6 +67,7 @@ PLAIN: Mapping[str, Callable[[Report], str]] = {
     "html": as_html,
     "trace": as_trace,
 }
+PASSED, FAILED = "passed", "failed"
 JUNIT, NETRON = "junit", "netron"
 FORMS = (*PLAIN, JUNIT, NETRON)
 
@@ -117,4 +119,15 @@ def written_form(
         return with_verdicts(report, model)
     if form not in PLAIN:
         raise UnknownNameError.of("form of a report", form, FORMS)
-    return PLAIN[form](report)
+    return PLAIN[form](judged(report, threshold, baseline))
+
+
+def judged(report: Report, threshold: Threshold | None, baseline: Report | None) -> Report:
+    """Return a report with its outcome and its verdict, where thresholds say what it must pass."""
+    if threshold is None:
+        return report
+    from aneforge.report.gate import outcome  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.headline import verdict_line  # noqa: PLC0415 - as above
+
+    result = outcome(report, threshold, baseline)
+    return replace(report, outcome=PASSED if result.ok else FAILED, verdict=verdict_line(report, result))

@@ -404,3 +404,7 @@ class Report:
     tool: str = ""
     """Version of the package that made it."""
     version: int = VERSION
+    outcome: str = ""
+    """passed or failed, by the thresholds of the check that wrote it; empty where none was asked."""
+    verdict: str = ""
+    """The verdict in one sentence, as the terminal begins; empty as above."""

@@ -54,7 +54,14 @@ def markdown(report: Report) -> str:
         *([cell(text) for text in markdown_row(one)] for one in report.targets),
     ]  # fmt: skip
     paths = ", ".join(dict.fromkeys(PATHS[one.path] for one in report.targets))
-    lines = [f"# {cell(report.model)}", "", f"{len(report.nodes)} operations, {report.format}. Path: {paths}.", ""]
+    verdict = [f"**{cell(report.verdict)}**", ""] if report.verdict else []
+    lines = [
+        f"# {cell(report.model)}",
+        "",
+        *verdict,
+        f"{len(report.nodes)} operations, {report.format}. Path: {paths}.",
+        "",
+    ]
     lines += [f"- {note}" for note in report.notes] + ([""] if report.notes else [])
     lines += markdown_table(rows)
     found = group_findings(report)

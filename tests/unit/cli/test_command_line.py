@@ -183,6 +183,20 @@ def test_budgets_fail_a_check(options: list[str], word: str, model: Path, capsys
     assert main.run(["check", str(model), "-t", "m4", "-q", *generous]) == 0
 
 
+def test_bounds_that_explode_say_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "m4", "--max-abs", "x=4", "--max-abs", "x=5"]) == 2
+    assert "--max-abs names an input twice" in capsys.readouterr().err
+    main.run(["check", str(model), "-t", "m4", "--deep"])
+    assert "inf against" not in capsys.readouterr().out
+
+
+def test_files_have_the_verdict(wide: Path) -> None:
+    main.run(["check", str(wide), "-t", "m1", "-q", "--json", "a.json", "--markdown", "a.md"])
+    made = json.loads(Path("a.json").read_text(encoding="utf-8"))
+    assert made["outcome"] == "failed"
+    assert f"**{made['verdict']}**" in Path("a.md").read_text(encoding="utf-8").splitlines()
+
+
 def test_budgets_that_mean_nothing_are_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["check", str(model), "-t", "m4", "--max-latency", "m1=1ms"]) == 2
     assert "--max-latency names a target that is not checked" in capsys.readouterr().err

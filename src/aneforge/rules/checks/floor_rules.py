@@ -75,7 +75,8 @@ def decomposed_everywhere(subject: Subject) -> Iterator[Seen]:
 def computed_places(subject: Subject) -> Iterator[Seen]:
     """{op} has no native form on any target; it is built from other operations only where {what} is a constant.
 
-    Remedy: give a constant, or keep the operation on the host.
+    Remedy: give a constant, or keep the operation on the host. A cache that takes one row at every step needs no
+    scatter: keep it as a state, or write cache * (1 - mask) + row * mask with a one-hot mask.
     """
     found = decomposition_of(subject)
     if found and (computed := computed_operands(found, subject)):
