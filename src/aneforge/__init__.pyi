@@ -19,6 +19,7 @@ from .analysis.ranges.analysis import ranges as ranges
 from .analysis.routes import route as route
 from .analysis.routes import routes as routes
 from .commands.checking import check as check
+from .commands.evaluating import evaluate as evaluate
 from .compiler.compile import build_program as build_program
 from .compiler.retarget import retarget as retarget
 from .compiler.verdict import preflight as preflight

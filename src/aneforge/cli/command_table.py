@@ -9,6 +9,7 @@ from aneforge.cli import dispatching, hwx_commands, invoking, programs, referenc
 from aneforge.cli.check import check
 from aneforge.cli.compare import compare
 from aneforge.cli.demo import demo
+from aneforge.cli.evaluate import evaluate
 from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "compile": programs.compile_,
     "run": programs.run,
     "compare": compare,
+    "evaluate": evaluate,
     "reduce": programs.reduce,
     "diff": reference.diff,
     "explain": reference.explain,

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from rich.progress import Progress as Bar
+    from rich.progress import Task
     from rich.status import Status
 
-__all__ = ["Progress", "progress"]
+__all__ = ["Progress", "bar", "progress"]
 
 PATIENCE = 0.7
 """Seconds before progress is shown: what is faster needs none."""
@@ -65,3 +67,48 @@ def progress(what: str = "working") -> Generator[Callable[[str, int, int], None]
         yield shown.tell
     finally:
         shown.end()
+
+
+@contextmanager
+def bar(what: str, unit: str) -> Generator[Callable[[int, int | None], None]]:
+    """Show on a terminal how much of many things is done, how many a second, and how long the rest takes."""
+    if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison] - None where closed
+        yield lambda _done, _total: None
+        return
+    shown = built_bar(unit)
+    task = shown.add_task(what, total=None, begins=None)
+
+    def tell(done: int, total: int | None) -> None:
+        begins = shown.tasks[task].fields["begins"]
+        shown.update(task, completed=done, total=total, begins=done if begins is None else begins)
+
+    with shown:
+        yield tell
+
+
+def built_bar(unit: str) -> Bar:
+    """Return a bar that counts things of a kind; what an earlier run did counts as done, but not as speed."""
+    from rich.console import Console  # noqa: PLC0415 - most commands are faster than one waits
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn  # noqa: PLC0415 - as above
+    from rich.progress import Progress as Bar  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    class Speed(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(speed_text(task, unit))
+
+    console = Console(stderr=True, highlight=False, emoji=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed())
+    return Bar(*columns, console=console, transient=True)
+
+
+def speed_text(task: Task, unit: str) -> str:
+    """Return how fast a task is and how long the rest of it takes."""
+    done = task.completed - (task.fields["begins"] or 0)
+    if not done or not task.elapsed:
+        return ""
+    rate = done / task.elapsed
+    if task.total is None:
+        return f"{rate:.3g} {unit}/s"
+    left = round((task.total - task.completed) / rate)
+    return f"{rate:.3g} {unit}/s, {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"

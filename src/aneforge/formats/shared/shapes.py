@@ -17,6 +17,7 @@ from aneforge.ops.table import find_op
 
 __all__ = [
     "Input",
+    "OpenDimensionsError",
     "Shapes",
     "bound_shape",
     "check_names",
@@ -28,6 +29,13 @@ __all__ = [
 
 Shapes = Mapping[str, int | Sequence[int]]
 """Lengths for symbolic dimensions by their names, and whole shapes for inputs by theirs."""
+
+
+class OpenDimensionsError(GraphError):
+    """Dimensions of a model have no length."""
+
+    leading: frozenset[str] = frozenset()
+    """The names of those that are the first of an input: the batch, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +132,15 @@ def expect_bound(inputs: Sequence[Input], lengths: Mapping[str, int | tuple[int,
                 key = length or one.name
                 names[key] = f'"{key}": 1' if length else f'"{key}": ({", ".join("1" for _ in one.lengths)},)'
     if open_ones:
-        raise GraphError(
+        error = OpenDimensionsError(
             f"the model has {len(open_ones)} open dimensions: {'; '.join(open_ones)}",
             location=in_file(file),
             remedy=f"bind them, such as shapes={{{', '.join(names.values())}}} (--shape at the command line); for "
             "lengths that vary, read one graph for each of a few fixed ones and pad the data up to the next",
         )
+        first = {one.lengths[0] for one in inputs if one.lengths and one.name not in lengths}
+        error.leading = frozenset(name for name in first if isinstance(name, str) and name not in lengths)
+        raise error
 
 
 def bound_shape(one: Input, lengths: Mapping[str, int | tuple[int, ...]]) -> tuple[int, ...]:

@@ -1,0 +1,487 @@
+"""`evaluate`: a whole data set on every chip: how right each is, and the samples on which they differ."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.commands.comparing import REFERENCE, compare_targets
+from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.errors import DispatchFloorWarning, GraphError, NotSupportedError, UnknownNameError
+from aneforge.evaluation.images import ImageFolder, ImageOptions, expect_options
+from aneforge.evaluation.iterables import IterableSource
+from aneforge.evaluation.jobs import ChipProgram, Job, digest_of, this_build
+from aneforge.evaluation.metrics import metric_of
+from aneforge.evaluation.opening import open_data
+from aneforge.evaluation.results import decode
+from aneforge.evaluation.running import FailedShard, Finished, Local
+from aneforge.evaluation.shard_run import arrays_of
+from aneforge.evaluation.store import RunFolder, RunRecord
+from aneforge.evaluation.summary import Side, Summary, summarise
+from aneforge.formats.shared.shapes import OpenDimensionsError
+from aneforge.runtime.compile import compile as compile_model
+from aneforge.runtime.model import Model, MultiModel
+from aneforge.runtime.saved.cache import program_cache
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Generator, Iterable, Sequence
+
+    from aneforge.commands.comparing import Comparison
+    from aneforge.commands.model_and_targets import Subject
+    from aneforge.evaluation.metrics import Metric, MetricFunction
+    from aneforge.evaluation.running import Runner
+    from aneforge.evaluation.samples import Source
+    from aneforge.formats.shared.shapes import Shapes
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.ops.types import Array
+    from aneforge.targets import Place, TargetLike
+
+__all__ = ["Evaluation", "ExplainedSample", "LayerDifference", "Timing", "evaluate"]
+
+DEVICES = ("cpu", "cuda")
+SAMPLES_OF_A_SHARD = 256
+EXPLAINED = 3
+"""Samples whose first difference is looked for."""
+Progress = Callable[[int, "int | None"], None]
+"""What is told how many samples are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerDifference:
+    """Where a chip first differs from another side, on one sample."""
+
+    chip: str
+    against: str
+    operation: str
+    """The first operation that differs, by its name."""
+    op: str
+    differing: int
+    elements: int
+    worst: str
+    """The operation that is the furthest off."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedSample:
+    """One of the worst samples, and where its differences begin."""
+
+    sample: int
+    name: str
+    error: float
+    """The largest error of a chip."""
+    layers: tuple[LayerDifference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a run took here; it is the only part of an evaluation that another run does not repeat."""
+
+    samples: int
+    """Samples that this run computed; what an interrupted one had computed is not among them."""
+    seconds: float
+
+    @property
+    def rate(self) -> float | None:
+        """Samples a second, on all chips."""
+        return self.samples / self.seconds if self.samples and self.seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A model over a data set, on every chip."""
+
+    model: str
+    data: str
+    reference: str
+    """What chips are compared with; empty where they are not."""
+    metric: str
+    """The name of the user's metric."""
+    summary: Summary
+    explained: tuple[ExplainedSample, ...]
+    failed: tuple[FailedShard, ...]
+    """Shards that no worker could compute; the same command tries them again."""
+    notes: tuple[str, ...]
+    """What was done to the model, such as the change to fp16, and what compiling warned of."""
+    timing: Timing | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Every shard was computed."""
+        return not self.failed
+
+    def repeatable(self) -> Evaluation:
+        """Return it without what another run does not repeat."""
+        return replace(self, timing=None)
+
+
+def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
+    model: GraphLike | Model | MultiModel | str | os.PathLike[str],
+    data: object,
+    targets: TargetLike | Iterable[TargetLike] = None,
+    *,
+    labels: object = None,
+    metric: MetricFunction | str | None = None,
+    device: str | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    batch: int | None = None,
+    shapes: Shapes | None = None,
+    output: str | None = None,
+    images: ImageOptions | None = None,
+    reference: bool = True,
+    explain: int = EXPLAINED,
+    shard: int = SAMPLES_OF_A_SHARD,
+    folder: str | os.PathLike[str] | None = None,
+    fail_on_bad_sample: bool = False,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Run a model over a data set on every target, and say how right each is and where they differ.
+
+    `data` is a file of arrays (.npy, .npz), a folder of images, a Parquet or Arrow file, or an iterable of samples
+    without the axis of the batch, each with its label where there is one. `metric` is a function of the outputs of a
+    sample by name and of its label. Chips are compared with the mathematics of the model as its file has it, in
+    float64 and rounded to float32, unless `reference` is False. Results are kept in `folder`, from which an interrupted
+    run goes on; without one they are in the user's cache until the run is whole.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> scores = af.input((1, 2), name="x") * 3.0
+    >>> family = af.targets.Family
+    >>> found = evaluate(scores, [(np.array([1.0, 2.0]), 1), (np.array([2.0, 1.0]), 1)], [family.A13, family.A16])
+    >>> [chip.scores.top1 for chip in found.summary.chips], found.summary.flips
+    ([0.5, 0.5], ())
+
+    Raises:
+        GraphError: The model, the data, the labels and the options do not fit one another, or nothing can be written.
+        IllegalGraphError: The model cannot run on one of the targets.
+        MissingPackageError: A package that the data or the cluster needs is not installed.
+    """
+    expect_device(device)
+    expect_counts({"shard": shard, "workers": workers, "batch": batch})
+    subject, chosen = subject_and_targets(model, targets, shapes, batch)
+    wanted, length = sample_shapes(subject)
+    expect_batch(batch, length)
+    source = open_data(data, wanted, labels)
+    job = job_of(
+        subject, chosen, wanted, length, output, metric_of(metric), images_given(source, wanted, images), reference
+    )
+    size = max(1, shard // length) * length
+    record = record_of(subject, source, job, size)
+    runner = runner_of(scheduler, workers)
+    recognised = not isinstance(source, IterableSource)
+    with run_folder(folder, record, recognised=recognised) as kept, kept.opened(record) as done:
+        timing, failed = run_job(job, source, runner, kept, size, done, progress, fatal=fail_on_bad_sample)
+        summary = summarise([Side(one.target, one.label, one.exactness) for one in job.programs], kept.results())
+        if not summary.samples:
+            raise no_sample(summary, failed)
+        found = Evaluation(
+            model=subject.name,
+            data=source.name,
+            reference="float32: the mathematics of the model as its file has it" if reference else "",
+            metric="" if job.metric is None else job.metric.name,
+            summary=summary,
+            explained=explained(subject, chosen, job, source, size, summary, explain),
+            failed=failed,
+            notes=(*subject.notes, *dict.fromkeys(text for one in job.programs for text in one.cautions)),
+            timing=timing,
+        )
+        if folder is None and found.ok:
+            kept.clear()
+    return found
+
+
+def expect_device(device: str | None) -> None:
+    """Refuse a device that cannot run programs.
+
+    Raises:
+        UnknownNameError: There is no such device.
+        NotSupportedError: It is not supported yet.
+    """
+    if device is None or device == "cpu":
+        return
+    if device not in DEVICES:
+        raise UnknownNameError.of("device", device, DEVICES)
+    raise NotSupportedError(
+        f"programs do not run on the device {device!r} yet", seen=device, limit="cpu", remedy='device="cpu"'
+    )
+
+
+def expect_counts(counts: Mapping[str, int | None]) -> None:
+    """Refuse numbers that are not counts.
+
+    Raises:
+        GraphError: One is below 1.
+    """
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise GraphError(f"{name} must be a positive number", seen=count, limit=1)
+
+
+def subject_and_targets(
+    model: GraphLike | Model | MultiModel | str | os.PathLike[str],
+    targets: TargetLike | Iterable[TargetLike],
+    shapes: Shapes | None,
+    batch: int | None,
+) -> tuple[Subject, list[Place]]:
+    """Return what is evaluated, and where; a compiled model is its graph on its own target.
+
+    A symbolic length that comes first in the shape of an input is that of the batch.
+    """
+    if isinstance(model, Model | MultiModel):
+        return subject_of(model.graph), chosen_targets(model.target if targets is None else targets)
+    try:
+        subject = subject_of(model, shapes=shapes)
+    except OpenDimensionsError as error:
+        if not error.leading:
+            raise
+        subject = subject_of(model, shapes={**(shapes or {}), **dict.fromkeys(error.leading, batch or 1)})
+    return subject, chosen_targets(targets)
+
+
+def sample_shapes(subject: Subject) -> tuple[dict[str, tuple[int, ...]], int]:
+    """Return the shape of a sample of every input, and the length of a batch.
+
+    Raises:
+        GraphError: The model has states, no input, or inputs and outputs that do not begin with the same axis.
+    """
+    graph = subject.graph
+    if graph.state_placeholders:
+        raise GraphError("a model with states has no answer to one sample", seen=", ".join(graph.state_placeholders))
+    shapes = {name: node.types[0].shape for name, node in graph.inputs.items()}
+    results = {name: output.type.shape for name, output in graph.outputs.items()}
+    lengths = {shape[0] if shape else 0 for shape in (*shapes.values(), *results.values())}
+    if not shapes or len(lengths) != 1 or 0 in lengths:
+        listed = {name: list(shape) for name, shape in (shapes | results).items()}
+        raise GraphError(
+            "the first axis of every input and output must be that of the samples", seen=listed, operation=subject.name
+        )
+    return {name: shape[1:] for name, shape in shapes.items()}, lengths.pop()
+
+
+def expect_batch(asked: int | None, length: int) -> None:
+    """Refuse another batch than that of the model.
+
+    Raises:
+        GraphError: The model has another one.
+    """
+    if asked is not None and asked != length:
+        raise GraphError(
+            "the model has another batch",
+            seen=asked,
+            limit=length,
+            remedy="leave --batch out, or export the model with a symbolic first dimension",
+        )
+
+
+def images_given(
+    source: Source, wanted: Mapping[str, tuple[int, ...]], options: ImageOptions | None
+) -> ImageOptions | None:
+    """Return what is done with images, where the model takes some.
+
+    Raises:
+        GraphError: The data is images, and the model takes none or several.
+    """
+    shape = next(iter(wanted.values()))
+    if isinstance(source, ImageFolder):
+        if len(wanted) > 1:
+            raise GraphError("a folder of images is for a model of one input", seen=", ".join(wanted))
+        expect_options(options or ImageOptions(), shape)
+    return options or ImageOptions()
+
+
+def job_of(  # noqa: PLR0913, PLR0917 - what a job is
+    subject: Subject,
+    places: Sequence[Place],
+    wanted: Mapping[str, tuple[int, ...]],
+    length: int,
+    output: str | None,
+    metric: Metric | None,
+    images: ImageOptions | None,
+    reference: bool,  # noqa: FBT001 - as above
+) -> Job:
+    """Compile a model for every target, and return what tasks need.
+
+    Raises:
+        UnknownNameError: There is no such output.
+        IllegalGraphError: The model cannot run on one of the targets.
+        GraphError: The metric cannot be imported.
+    """
+    graph = subject.graph
+    chosen = next(iter(graph.outputs)) if output is None else output
+    if chosen not in graph.outputs:
+        raise UnknownNameError.of("output", chosen, graph.outputs)
+    if metric is not None:
+        metric.load()
+    long = [extent for extent in graph.outputs[chosen].type.shape[1:] if extent > 1]
+    programs = tuple(chip_program(graph, place) for place in places)
+    original = subject.original if reference else None
+    parts = [chosen, str(length), repr(images), "" if metric is None else metric.identity, this_build()]
+    parts += [graph.text if original is None else original.text, str(reference)]
+    return Job(
+        programs=programs,
+        reference=original,
+        inputs=wanted,
+        batch=length,
+        output=chosen,
+        classes=long[0] if len(long) == 1 else None,
+        metric=metric,
+        images=images,
+        build=this_build(),
+        digest=digest_of([*parts, *(part for one in programs for part in (one.label, one.content))]),
+    )
+
+
+def chip_program(graph: Graph, place: Place) -> ChipProgram:
+    """Return the program of a graph for one target."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="aneforge-") as folder:
+        warnings.simplefilter("ignore")  # they are kept, and printed with the answer
+        with compile_model(graph, target=place) as model:
+            content = model.save(Path(folder) / "program.aneprg").read_bytes()
+            exactness = str(model.exactness.exactness)
+            cautions = tuple(str(one) for one in model.warnings if one.category != DispatchFloorWarning.__name__)
+    label = place.target.name if place.chip is None else f"{place.chip.name} ({place.target.name})"
+    return ChipProgram(place.target.name, label, exactness, content, cautions)
+
+
+def record_of(subject: Subject, source: Source, job: Job, size: int) -> RunRecord:
+    """Return what a run is."""
+    identity = digest_of([job.digest, source.identity, str(size)])
+    return RunRecord(identity, job.build, subject.name, source.name, job.chips, size)
+
+
+@contextmanager
+def run_folder(given: str | os.PathLike[str] | None, record: RunRecord, *, recognised: bool) -> Generator[RunFolder]:
+    """Yield the folder of a run: the one that the user named, else one in the user's cache.
+
+    It is a temporary one where an interrupted run could not be recognised.
+    """
+    if given is not None:
+        yield RunFolder(Path(given))
+    elif recognised:
+        yield RunFolder(program_cache().folder.parent / "evaluations" / record.identity[:32])
+    else:
+        with tempfile.TemporaryDirectory(prefix="aneforge-") as folder:
+            yield RunFolder(Path(folder) / "run")
+
+
+def runner_of(scheduler: str | None, workers: int | None) -> Runner:
+    """Return what computes the shards.
+
+    Raises:
+        GraphError: A scheduler and a number of workers are given.
+    """
+    if scheduler is None and workers is None:
+        return Local()
+    raise NotSupportedError("evaluate runs in one process", seen=scheduler or workers)
+
+
+def run_job(  # noqa: PLR0913 - a run
+    job: Job,
+    source: Source,
+    runner: Runner,
+    kept: RunFolder,
+    size: int,
+    done: set[int],
+    progress: Progress | None,
+    *,
+    fatal: bool,
+) -> tuple[Timing, tuple[FailedShard, ...]]:
+    """Compute the shards that are not done, and keep each as it is finished.
+
+    Raises:
+        GraphError: A sample is bad and that is fatal, or the results cannot be written.
+    """
+    began, computed, failed = time.perf_counter(), 0, list[FailedShard]()
+    total = source.count
+    finished = len(done) * size if total is None else min(total, len(done) * size)
+    tell = progress or (lambda *_: None)
+    tell(finished, total)
+    for one in runner.run(job, source.shards(size, done)):
+        if isinstance(one, Finished):
+            count = expect_good(one, fatal=fatal)
+            kept.keep(one.number, one.content)
+            finished, computed = finished + count, computed + count
+            tell(finished, total)
+        else:
+            failed.append(one)
+    return Timing(computed, time.perf_counter() - began), tuple(sorted(failed, key=lambda one: one.number))
+
+
+def expect_good(one: Finished, *, fatal: bool) -> int:
+    """Return the samples of a shard.
+
+    Raises:
+        GraphError: One is bad, and that is fatal.
+    """
+    result = decode(one.content)
+    for bad in result.bad if fatal else ():
+        raise GraphError("a sample is bad", operation=f"sample {bad.name}", seen=bad.reason)
+    return len(result.samples) + len(result.bad)
+
+
+def no_sample(summary: Summary, failed: Sequence[FailedShard]) -> GraphError:
+    """Return the error for a run without any result."""
+    reasons = [f"{one.name}: {one.reason}" for one in summary.bad[:1]] + [one.reason for one in failed[:1]]
+    return GraphError(
+        f"no sample could be run ({len(summary.bad)} are bad)", seen=reasons[0] if reasons else "no sample in the data"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AllBut:
+    """Every number but some."""
+
+    numbers: frozenset[int]
+
+    def __contains__(self, number: object) -> bool:
+        """Return whether a number is not one of them."""
+        return number not in self.numbers
+
+
+def explained(
+    subject: Subject, places: Sequence[Place], job: Job, source: Source, size: int, summary: Summary, most: int
+) -> tuple[ExplainedSample, ...]:
+    """Return where the worst samples begin to differ; nothing where the samples cannot be read a second time."""
+    worst = dict(summary.worst[:most])
+    if not worst or (isinstance(source, IterableSource) and iter(source.items) is source.items):
+        return ()
+    found: dict[int, ExplainedSample] = {}
+    for shard in source.shards(size, AllBut(frozenset(index // size for index in worst))):
+        for sample in shard.samples:
+            if sample.index in worst:
+                arrays = {name: np.stack([one] * job.batch) for name, one in arrays_of(sample, job).items()}
+                layers = tuple(layer_differences(subject, places, arrays))
+                found[sample.index] = ExplainedSample(sample.index, sample.name, worst[sample.index], layers)
+    return tuple(found[index] for index in worst)
+
+
+def layer_differences(
+    subject: Subject, places: Sequence[Place], inputs: Mapping[str, Array]
+) -> Generator[LayerDifference]:
+    """Yield where chips begin to differ from the first, and the first from float32."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compared = compare_targets(subject.original, places[:1], REFERENCE, inputs)
+        if len(places) > 1:
+            compared += compare_targets(subject.original, places, None, inputs)
+    for one in compared:
+        if (found := layer_difference(one)) is not None:
+            yield found
+
+
+def layer_difference(one: Comparison) -> LayerDifference | None:
+    """Return where two sides begin to differ; None where they have the same bits."""
+    first = one.first_difference
+    if first is None:
+        return None
+    against, chip = (one.labels[0], one.labels[1]) if one.targets else (one.labels[1], one.labels[0])
+    return LayerDifference(chip, against, first.name, first.op, first.differing, first.elements, one.worst[0].name)

@@ -1,0 +1,207 @@
+"""Samples from .npy and .npz files: rows of arrays, mapped into memory where the archive is not compressed."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import numpy as np
+
+from aneforge.errors import GraphError, Location
+from aneforge.evaluation.labels import expect_labels
+from aneforge.evaluation.samples import Sample, Shard, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from aneforge.evaluation.labels import Labels
+    from aneforge.ops.types import Array
+
+__all__ = ["ArraySource", "open_arrays"]
+
+LABELS = "labels"
+"""The array of an archive that holds the labels."""
+SUFFIX = ".npy"
+LOCAL_HEADER = 30
+"""Bytes of a member's header in an archive, before its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one array of a file; a compressed one is read from its beginning as far as it is needed."""
+
+    path: Path
+    member: str | None
+    """The member of an archive; None for a file of one array."""
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    begins: int
+    """Where the values begin: in the file where they are not compressed, else in the member."""
+    mapped: bool
+
+    def read(self, rows: range) -> Array:
+        """Return some rows."""
+        if self.mapped:
+            whole = np.memmap(self.path, self.dtype, "r", self.begins, self.shape)
+            return np.array(whole[rows.start : rows.stop])
+        row = int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        assert self.member is not None  # noqa: S101 - a file of one array is mapped
+        with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+            stream.seek(self.begins + rows.start * row)
+            content = stream.read(len(rows) * row)
+        return np.frombuffer(content, self.dtype).reshape(len(rows), *self.shape[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySource:
+    """The rows of arrays by the names of the inputs."""
+
+    path: Path
+    inputs: Mapping[str, Rows]
+    labels: Sequence[int | None] | None
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    @property
+    def count(self) -> int:
+        """The rows of its arrays."""
+        return next(iter(self.inputs.values())).shape[0]
+
+    @property
+    def identity(self) -> str:
+        """Size and time of the file, and the labels."""
+        stat = self.path.stat()
+        return f"{stat.st_size} {stat.st_mtime_ns} {sorted(self.inputs)} {self.labels}"
+
+    def shards(self, size: int, done: Container[int]) -> Iterator[Shard]:
+        """Yield the rows that are not done."""
+        for number, rows in spans(self.count, size, done):
+            arrays = {name: one.read(rows) for name, one in self.inputs.items()}
+            yield Shard(number, tuple(self.sample(row, place, arrays) for place, row in enumerate(rows)))
+
+    def sample(self, row: int, place: int, arrays: Mapping[str, Array]) -> Sample:
+        """Return one row."""
+        label = None if self.labels is None else self.labels[row]
+        return Sample(row, str(row), {name: one[place] for name, one in arrays.items()}, label=label)
+
+
+def open_arrays(path: Path, wanted: Mapping[str, tuple[int, ...]], labels: Labels | None) -> ArraySource:
+    """Open a file of arrays for the inputs of a model, given with the shape of a sample.
+
+    Raises:
+        GraphError: It is not such a file, an input has no array, or arrays, labels and inputs do not fit one another.
+    """
+    place = Location(str(path))
+    try:
+        found = {"": rows_of_file(path)} if path.suffix == SUFFIX else rows_of_archive(path)
+        own = found.pop(LABELS, None) if LABELS not in wanted else None
+        own_labels = None if own is None else own.read(range(own.shape[0] if own.shape else 0))
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, GraphError):
+            raise
+        seen = "arrays of objects" if "object" in str(error) else error
+        raise GraphError("the data is not a file of arrays", location=place, seen=seen, remedy="np.savez") from None
+    inputs = arrays_by_input(found, wanted, place)
+    lengths = {name: one.shape[0] for name, one in inputs.items()}
+    if len(set(lengths.values())) > 1:
+        raise GraphError("the arrays have different numbers of samples", location=place, seen=lengths)
+    count = next(iter(lengths.values()))
+    if not count:
+        raise GraphError("there is no sample in the data", location=place)
+    if labels is not None:
+        chosen = labels.in_order([str(row) for row in range(count)])
+    elif own_labels is not None:
+        chosen = expect_labels(own_labels, count, place)
+    else:
+        chosen = None
+    return ArraySource(path, inputs, chosen)
+
+
+def arrays_by_input(
+    found: Mapping[str, Rows], wanted: Mapping[str, tuple[int, ...]], place: Location
+) -> dict[str, Rows]:
+    """Return the array of every input; one array is that of one input, whatever its name.
+
+    Raises:
+        GraphError: An input has none, or one whose rows have another shape.
+    """
+    if len(found) == 1 and len(wanted) == 1:
+        found = dict(zip(wanted, found.values(), strict=True))
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise GraphError(
+            "inputs have no data",
+            location=place,
+            seen=f"missing {', '.join(missing)}; the file has {', '.join(filter(None, found)) or 'one array'}",
+            remedy="np.savez with the names of the inputs; labels are the array `labels`",
+        )
+    for name, shape in wanted.items():
+        expect_row(name, found[name].shape, shape, place)
+    return {name: found[name] for name in wanted}
+
+
+def expect_row(name: str, seen: tuple[int, ...], wanted: tuple[int, ...], place: Location) -> None:
+    """Refuse an array whose rows are not samples of an input.
+
+    Raises:
+        GraphError: They are not.
+    """
+    if seen[1:] == wanted and seen:
+        return
+    rows, limit = ["samples", *seen[1:]], ["samples", *wanted]
+    image = len(wanted) == 3 and len(seen) == 4
+    if image and seen[1] == wanted[0]:
+        remedy = f"resize the images to {wanted[1]} × {wanted[2]} (height × width) before they are saved"
+    elif image and seen[-1] == wanted[0]:
+        remedy = "move the channels before height and width: array.transpose(0, 3, 1, 2)"
+    else:
+        remedy = "give one row for every sample"
+    raise GraphError(
+        f"the data of input {name!r} has another shape", location=place, seen=rows, limit=limit, remedy=remedy
+    )
+
+
+def rows_of_file(path: Path) -> Rows:
+    """Return the array of an .npy file."""
+    with path.open("rb") as stream:
+        shape, dtype = read_header(stream)
+        return Rows(path, None, shape, dtype, stream.tell(), mapped=True)
+
+
+def rows_of_archive(path: Path) -> dict[str, Rows]:
+    """Return the arrays of an .npz file."""
+    found: dict[str, Rows] = {}
+    with zipfile.ZipFile(path) as archive, path.open("rb") as raw:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                shape, dtype = read_header(cast("BinaryIO", stream))
+                begins, mapped = stream.tell(), member.compress_type == zipfile.ZIP_STORED
+            if mapped:
+                raw.seek(member.header_offset)
+                header = raw.read(LOCAL_HEADER)
+                lengths = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+                begins += member.header_offset + LOCAL_HEADER + lengths
+            name = member.filename.removesuffix(SUFFIX)
+            found[name] = Rows(path, member.filename, shape, dtype, begins, mapped)
+    return found
+
+
+def read_header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    """Return shape and type of an array whose values follow.
+
+    Raises:
+        ValueError: It is not an array, its rows are not one after the other, or it holds objects.
+    """
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_column, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("arrays of objects")
+    if by_column and len(shape) > 1:
+        raise ValueError("an array in the order of Fortran; np.ascontiguousarray changes that")
+    return shape, dtype

@@ -1,0 +1,195 @@
+"""Samples from folders of images, and what is done with each before a model takes it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import GraphError, Location
+from aneforge.evaluation.samples import BadSampleError, MissingPackageError, Sample, Shard, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+    from pathlib import Path
+
+    from PIL.Image import Image
+
+    from aneforge.evaluation.labels import Labels
+    from aneforge.ops.types import Array
+
+__all__ = ["ImageFolder", "ImageOptions", "decode_image", "expect_options", "open_images"]
+
+SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""How Pillow calls images, by their channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """What is done with an image, in this order: resize, crop, divide by `scale`, subtract `mean`, divide by `std`."""
+
+    resize: tuple[int, ...] = ()
+    """The length of the shorter side, or height and width; nothing leaves the size as it is. Bilinear."""
+    crop: tuple[int, ...] = ()
+    """Height and width, or the side of a square, of the middle that is kept."""
+    scale: float = 255.0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """The images of a folder and of those in it, by the order of their names."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    labels: Sequence[int] | None
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.name
+
+    @property
+    def count(self) -> int:
+        """The number of files."""
+        return len(self.files)
+
+    @cached_property
+    def identity(self) -> str:
+        """Name, size and time of every file, and the labels."""
+        stats = [(self.called(file), file.stat().st_size, file.stat().st_mtime_ns) for file in self.files]
+        return f"{stats} {self.labels}"
+
+    def called(self, file: Path) -> str:
+        """Return the name of a sample: its path in the folder."""
+        return file.relative_to(self.folder).as_posix()
+
+    def shards(self, size: int, done: Container[int]) -> Iterator[Shard]:
+        """Yield the images that are not done, as their files have them."""
+        for number, rows in spans(self.count, size, done):
+            yield Shard(number, tuple(self.sample(row) for row in rows))
+
+    def sample(self, row: int) -> Sample:
+        """Return one image; one that cannot be read says so."""
+        file = self.files[row]
+        label = None if self.labels is None else self.labels[row]
+        try:
+            return Sample(row, self.called(file), encoded=file.read_bytes(), label=label)
+        except OSError as error:
+            return Sample(row, self.called(file), label=label, problem=f"cannot be read: {error.strerror}")
+
+
+def open_images(folder: Path, labels: Labels | None) -> ImageFolder:
+    """Open a folder of images.
+
+    Raises:
+        GraphError: There is no image in it, or the labels do not fit.
+        MissingPackageError: Pillow is not installed.
+    """
+    expect_pillow()
+    files = tuple(sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES))
+    if not files:
+        raise GraphError(
+            "there is no image in the folder",
+            location=Location(str(folder)),
+            limit=", ".join(sorted(SUFFIXES)),
+            remedy="name a folder of images, or a file of arrays",
+        )
+    names = [file.relative_to(folder).as_posix() for file in files]
+    return ImageFolder(folder, files, None if labels is None else labels.in_order(names))
+
+
+def expect_pillow() -> None:
+    """Refuse where there is no Pillow.
+
+    Raises:
+        MissingPackageError: It is not installed.
+    """
+    try:
+        import PIL  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        raise MissingPackageError(
+            "reading images needs the package Pillow", remedy="pip install 'aneforge-open[data]'"
+        ) from None
+
+
+def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions) -> Array:
+    """Return an image as a model takes it: channels, height, width, in float32.
+
+    Raises:
+        BadSampleError: It is not a whole image, or has another size than the input.
+    """
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - an extra
+
+    channels, height, width = wanted
+    try:
+        with Image.open(io.BytesIO(content)) as opened:
+            image = cropped(resized(opened.convert(MODES[channels]), options.resize), options.crop)
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise BadSampleError("not a whole image", seen=str(error).partition(" <_io")[0]) from None
+    if (image.height, image.width) != (height, width):
+        raise BadSampleError(
+            "the image has another size than the input",
+            seen=f"{image.height} × {image.width}",
+            limit=f"{height} × {width}",
+            remedy=f"--resize {height},{width}, or --resize {max(height, width)} --crop {height},{width}",
+        )
+    values = np.asarray(image, np.float32).reshape(height, width, channels).transpose(2, 0, 1) / np.float32(
+        options.scale
+    )
+    if options.mean:
+        values -= np.asarray(options.mean, np.float32).reshape(-1, 1, 1)
+    if options.std:
+        values /= np.asarray(options.std, np.float32).reshape(-1, 1, 1)
+    return values
+
+
+def resized(image: Image, size: tuple[int, ...]) -> Image:
+    """Return an image in another size: its shorter side, or height and width."""
+    from PIL.Image import Resampling  # noqa: PLC0415 - an extra
+
+    if not size:
+        return image
+    if len(size) == 2:
+        return image.resize((size[1], size[0]), Resampling.BILINEAR)
+    short = min(image.width, image.height)
+    width, height = (max(1, round(length * size[0] / short)) for length in (image.width, image.height))
+    return image.resize((width, height), Resampling.BILINEAR)
+
+
+def cropped(image: Image, size: tuple[int, ...]) -> Image:
+    """Return the middle of an image; one that is smaller stays as it is, and does not fit later."""
+    if not size:
+        return image
+    height, width = size if len(size) == 2 else (size[0], size[0])
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    if left < 0 or top < 0:
+        return image
+    return image.crop((left, top, left + width, top + height))
+
+
+def expect_options(options: ImageOptions, wanted: tuple[int, ...]) -> None:
+    """Refuse options that do not fit the input of a model.
+
+    Raises:
+        GraphError: The input does not take images, or mean and std are not one number for each channel.
+    """
+    if len(wanted) != 3 or wanted[0] not in MODES:
+        raise GraphError(
+            "the input does not take images",
+            seen=["samples", *wanted],
+            limit="samples, 1, 3 or 4 channels, height, width",
+            remedy="give the data as arrays: --data FILE.npz",
+        )
+    for name, given in (("mean", options.mean), ("std", options.std)):
+        if len(given) not in (0, 1, wanted[0]):
+            raise GraphError(f"--{name} is one number for each channel", seen=list(given), limit=f"{wanted[0]} numbers")
+    if 0 in options.std or not options.scale:
+        raise GraphError(
+            "images cannot be divided by zero", seen=list(options.std) if 0 in options.std else options.scale
+        )

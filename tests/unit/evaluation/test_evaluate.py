@@ -1,0 +1,319 @@
+"""A data set on every chip: what it adds up to, the same bytes however it is run, and one error for a mistake."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.cli import main
+from aneforge.commands.evaluating import evaluate
+from aneforge.errors import AneforgeError, GraphError, NotSupportedError
+from aneforge.evaluation import store
+from aneforge.evaluation.arrays import open_arrays
+from evaluation_models import CLASSES, FIRST, SECOND, classifier, drawn, saved_data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.ops.types import Array
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give every test a folder and a cache of its own."""
+    monkeypatch.setenv("ANEFORGE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of a run by name."""
+    return {one.name: one.read_bytes() for one in sorted(folder.iterdir()) if one.name != ".lock"}
+
+
+def test_a_data_set_on_two_chips() -> None:
+    found = evaluate(classifier(), saved_data(Path("test.npz"), 10), [FIRST, SECOND], shard=4)
+    summary = found.summary
+    assert (summary.samples, summary.bad, found.failed) == (10, (), ())
+    assert summary.float32 is not None
+    assert (summary.float32.labelled, summary.float32.top1, summary.float32.top5) == (10, 1.0, 1.0)
+    assert [one.label for one in summary.chips] == [af.targets.resolve(one).name for one in (FIRST, SECOND)]
+    for chip in summary.chips:
+        assert chip.scores.top1 == chip.agreement
+        assert chip.error.largest is not None
+        assert 0 < chip.error.largest < 0.05
+        assert chip.error.p50 is not None
+        assert chip.error.p50 <= chip.error.largest
+    assert [one.same_bits for one in summary.pairs] == [1.0]
+    assert found.timing is not None
+    assert found.timing.samples == 10
+
+
+def test_results_are_those_of_a_model_that_is_run_by_hand() -> None:
+    values = drawn(3)
+    with pytest.warns(af.SliceSaturationWarning):
+        model = af.compile(classifier(), target=FIRST)
+    by_hand = [model(one[None]).reshape(-1) for one in values]
+    wanted = [af.reference(classifier(), [one[None]])["scores"].reshape(-1) for one in values]
+    largest = max(
+        float(np.max(np.abs(left - right.astype(np.float32)))) for left, right in zip(by_hand, wanted, strict=True)
+    )
+    summary = evaluate(classifier(), list(values), FIRST).summary
+    assert summary.chips[0].error.largest == largest
+    margins = [float(np.sort(one)[-1] - np.sort(one)[-2]) for one in by_hand]
+    assert summary.chips[0].margin.largest == max(margins)
+
+
+def test_samples_that_flip_have_both_answers_and_the_layer_where_they_begin() -> None:
+    values = drawn(4)
+    values[2] *= 8000  # beyond 4094, where a slice of the oldest family is infinite
+    found = evaluate(classifier(), list(values), [FIRST, SECOND])
+    assert [flip.sample for flip in found.summary.flips] == [2]
+    answers = {one.side: one.top for one in found.summary.flips[0].answers}
+    assert set(answers) == {"float32", *(one.label for one in found.summary.chips)}
+    assert len(set(answers.values())) == 2
+    assert [chip.not_finite for chip in found.summary.chips] == [1, 0]
+    assert any("SliceSaturationWarning" in note for note in found.notes)
+    assert found.summary.pairs[0].same_bits == 0.75
+    assert found.explained[0].sample == 2
+    assert any(
+        layer.against == found.summary.chips[0].label and layer.op == "split" for layer in found.explained[0].layers
+    )
+
+
+def test_a_metric_of_the_user_is_averaged() -> None:
+    def distance(outputs: Mapping[str, Array], label: int | None) -> float:
+        assert label is not None
+        return float(np.argmax(outputs["scores"]) == label) * 10
+
+    found = evaluate(classifier(), saved_data(Path("test.npz"), 4), FIRST, metric=distance)
+    assert found.metric == "distance"
+    assert found.summary.float32 is not None
+    assert found.summary.float32.metric == 10.0
+
+
+def test_batches_shards_and_threads_change_no_bit(tmp_path: Path) -> None:
+    data = saved_data(Path("test.npz"), 7)
+    whole = evaluate(classifier(), data, [FIRST, SECOND], shard=7)
+    parts = evaluate(classifier(), data, [FIRST, SECOND], shard=2)
+    batched = evaluate(classifier(2), data, [FIRST, SECOND], shard=4, folder=tmp_path / "batched")
+    assert whole.summary == parts.summary == batched.summary
+    assert sorted(contents(tmp_path / "batched")) == ["run.json", "shard-000000.bin", "shard-000001.bin"]
+
+
+def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None:
+    data = saved_data(Path("test.npz"), 9)
+    whole = evaluate(classifier(), data, FIRST, shard=2, folder=tmp_path / "whole")
+
+    def stop(done: int, total: int | None) -> None:
+        assert total == 9
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(classifier(), data, FIRST, shard=2, folder=tmp_path / "parts", progress=stop)
+    assert len(contents(tmp_path / "parts")) == 3
+    (tmp_path / "parts" / ".0123.unfinished").write_bytes(b"half")  # what a killed process leaves
+    told: list[int] = []
+    resumed = evaluate(
+        classifier(), data, FIRST, shard=2, folder=tmp_path / "parts", progress=lambda done, _: told.append(done)
+    )
+    assert told == [4, 6, 8, 9]
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    assert resumed.repeatable() == whole.repeatable()
+
+
+def test_a_killed_process_leaves_what_the_same_command_goes_on_from(tmp_path: Path) -> None:
+    af.save_mil(classifier(), tmp_path / "net.mil")
+    saved_data(tmp_path / "test.npz", 100)
+    asked = ["evaluate", "net.mil", "--data", "test.npz", "-t", "m1", "--shard", "2"]
+    command = [sys.executable, "-m", "aneforge", *asked]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    killed = subprocess.Popen([*command, "--out", "parts"], env=environment, stdout=subprocess.DEVNULL)
+    while killed.poll() is None and len(list(tmp_path.glob("parts/shard-*"))) < 3:
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    before = len(list(tmp_path.glob("parts/shard-*")))
+    assert before >= 3
+    for folder, answer in (("parts", "parts.json"), ("whole", "whole.json")):
+        assert main.run([*asked, "--out", folder, "--json", answer]) == 0
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    assert Path("parts.json").read_bytes() == Path("whole.json").read_bytes()
+
+
+def test_a_full_disk_stops_the_run_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    data, folder = saved_data(Path("test.npz"), 6), tmp_path / "parts"
+    real, written = os.fsync, list[int]()
+
+    def full(descriptor: int) -> None:
+        written.append(descriptor)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(store.os, "fsync", full)
+    with pytest.raises(GraphError, match=r"results cannot be written \(seen No space left.*the same command goes on"):
+        evaluate(classifier(), data, FIRST, shard=2, folder=folder)
+    assert sorted(contents(folder)) == ["run.json", "shard-000000.bin"]
+    monkeypatch.setattr(store.os, "fsync", real)
+    resumed = evaluate(classifier(), data, FIRST, shard=2, folder=folder)
+    assert resumed.repeatable() == evaluate(classifier(), data, FIRST, shard=2).repeatable()
+
+
+def test_another_run_does_not_go_on_in_a_folder(tmp_path: Path) -> None:
+    data, folder = saved_data(Path("test.npz"), 2), tmp_path / "run"
+    evaluate(classifier(), data, FIRST, folder=folder)
+    with pytest.raises(GraphError, match="holds the results of another run"):
+        evaluate(classifier(), data, SECOND, folder=folder)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("")
+    with pytest.raises(GraphError, match="the folder is not empty, and holds no run"):
+        evaluate(classifier(), data, FIRST, folder=tmp_path / "mine")
+    record = store.RunRecord("a", "b", "c", "d", ("e",), 1)
+    held = store.RunFolder(tmp_path / "held")
+    with held.opened(record), pytest.raises(GraphError, match="another process writes"), held.opened(record):
+        pass
+    with pytest.raises(GraphError, match="another run"), held.opened(replace_build(record)):
+        pass
+
+
+def replace_build(record: store.RunRecord) -> store.RunRecord:
+    return store.RunRecord(record.identity, "other", record.model, record.data, record.chips, record.shard)
+
+
+def test_compressed_archives_give_the_same_rows() -> None:
+    values = drawn(5)
+    np.savez(Path("plain.npz"), x=values)
+    np.savez_compressed(Path("packed.npz"), x=values)
+    np.save(Path("one.npy"), values)
+    for name in ("plain.npz", "packed.npz", "one.npy"):
+        source = open_arrays(Path(name), {"x": (2, 4, 4)}, None)
+        shards = list(source.shards(2, {0}))
+        assert [shard.number for shard in shards] == [1, 2]
+        rows = [sample.arrays["x"] for shard in shards for sample in shard.samples if sample.arrays is not None]
+        np.testing.assert_array_equal(rows, values[2:])
+        assert source.inputs["x"].mapped == (name != "packed.npz")
+
+
+def test_bad_samples_are_listed_and_the_others_go_on() -> None:
+    values = [drawn(1)[0], np.zeros((2, 4, 5)), np.array("text"), drawn(1)[0]]
+    found = evaluate(classifier(), values, FIRST)
+    assert found.summary.samples == 2
+    assert [bad.index for bad in found.summary.bad] == [1, 2]
+    assert "input 'x' has another shape (seen [2, 4, 5], limit [2, 4, 4])" in found.summary.bad[0].reason
+    with pytest.raises(GraphError, match="sample 1: a sample is bad"):
+        evaluate(classifier(), values, FIRST, fail_on_bad_sample=True)
+    with pytest.raises(GraphError, match="no sample could be run"):
+        evaluate(classifier(), values[1:3], FIRST)
+
+
+def test_a_metric_that_raises_names_its_sample() -> None:
+    def fails(outputs: Mapping[str, Array], label: int | None) -> float:
+        return float(outputs["scores"].size / (label or 0))
+
+    found = evaluate(classifier(2), [(one, index) for index, one in enumerate(drawn(4))], FIRST, metric=fails)
+    assert [(bad.name, bad.reason) for bad in found.summary.bad] == [("0", "ZeroDivisionError: division by zero")]
+    assert found.summary.samples == 3
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.zeros((3, 2, 8, 8))}, r"another shape \(seen .*resize the images to 4 × 4"),
+        ({"x": np.zeros((3, 4, 4, 2))}, r"transpose\(0, 3, 1, 2\)"),
+        ({"a": np.zeros((3, 2, 4, 4)), "b": np.zeros(3)}, "inputs have no data.*missing x; the file has a, b"),
+        ({"x": np.zeros((3, 2, 4, 4)), "labels": np.zeros(2, int)}, "the labels do not fit the data.*2 labels"),
+        ({"x": np.zeros((3, 2, 4, 4)), "labels": np.zeros(3)}, "a label is not the number of a class"),
+        ({"x": np.zeros((3, 2, 4, 4)), "labels": np.full(3, CLASSES)}, "the label is not one of the classes"),
+        ({"x": np.zeros((0, 2, 4, 4))}, "there is no sample in the data"),
+        ({"x": np.array([None])}, "not a file of arrays.*arrays of objects"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(arrays: dict[str, Array], message: str) -> None:
+    np.savez("test.npz", **arrays)
+    with pytest.raises(GraphError, match=message):
+        evaluate(classifier(), "test.npz", FIRST)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\n2\n", "labels do not fit the data.*2 labels"),
+        ("name,label\n0,1\n1,2\n", "no label for 1 of 3 samples: 2"),
+        ("1\ncat\n2\n", "a label is not the number of a class.*cat"),
+        ("1,2,3\n", "not one column, or names and labels"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(text: str, message: str) -> None:
+    Path("labels.csv").write_text(text)
+    np.savez("test.npz", x=drawn(3))
+    with pytest.raises(GraphError, match=message):
+        evaluate(classifier(), "test.npz", FIRST, labels="labels.csv")
+
+
+def test_labels_of_a_csv_file_are_by_order_or_by_name() -> None:
+    np.savez("test.npz", x=drawn(3))
+    Path("order.csv").write_text("label\n1\n2\n3\n")
+    Path("names.csv").write_text("2,3\n1,2\n0,1\n")
+    first, second = (
+        evaluate(classifier(), "test.npz", FIRST, labels=name).summary for name in ("order.csv", "names.csv")
+    )
+    assert first == second
+    assert first.chips[0].scores.labelled == 3
+
+
+def test_what_cannot_be_evaluated_is_one_error() -> None:
+    np.savez("test.npz", x=drawn(1))
+    Path("data.txt").write_text("")
+    Path("broken.npz").write_bytes(b"PK no archive")
+    Path("metric.py").write_text("def other(): pass\n")
+    cases: list[tuple[dict[str, object], type[AneforgeError], str]] = [
+        ({"device": "cuda"}, NotSupportedError, "do not run on the device 'cuda' yet"),
+        ({"device": "tpu"}, AneforgeError, "device"),
+        ({"data": "gone.npz"}, GraphError, "gone.npz: the data is not there"),
+        ({"data": "data.txt"}, GraphError, "of a kind that is not known"),
+        ({"data": "broken.npz"}, GraphError, "not a file of arrays"),
+        ({"data": 3}, GraphError, "neither a path nor an iterable"),
+        ({"data": []}, GraphError, "no sample"),
+        ({"batch": 2}, GraphError, "the model has another batch"),
+        ({"shard": 0}, GraphError, "shard must be a positive number"),
+        ({"output": "nothing"}, AneforgeError, "output"),
+        ({"metric": "metric.py:mean"}, GraphError, "there is no such metric"),
+        ({"metric": "gone.py:mean"}, GraphError, "the metric cannot be read"),
+        ({"metric": "mean"}, GraphError, "module:function or file.py:function"),
+    ]
+    for options, kind, message in cases:
+        given = {"data": "test.npz", "targets": FIRST} | options
+        with pytest.raises(kind, match=re.escape(message)):
+            evaluate(classifier(), **given)  # pyright: ignore[reportArgumentType] - the mistakes are the point
+    state = af.state("memory", (1, 4))
+    remembering = af.Graph({"y": af.input((1, 4), name="x") + state}, {"memory": state})
+    with pytest.raises(GraphError, match="a model with states"):
+        evaluate(remembering, [drawn(1)[0]], FIRST)
+    with pytest.raises(GraphError, match="the first axis of every input and output"):
+        evaluate(af.input((2, 4), name="x").reshape((1, 8)), [np.zeros(4)], FIRST)
+
+
+def test_the_command_prints_a_row_for_every_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    af.save_mil(classifier(), "net.mil")
+    saved_data(Path("test.npz"), 6)
+    Path("metric.py").write_text("def mean(outputs, label):\n    return float(outputs['scores'].mean())\n")
+    assert main.run(["evaluate", "net.mil", "--data", "test.npz", "-t", "m1,m5", "--metric", "metric.py:mean"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^net.mil on test.npz: 6 samples, \S+ samples/s on 2 chips$", shown, re.MULTILINE)
+    assert re.search(r"^float32 +100.00 % +100.00 %", shown, re.MULTILINE)
+    assert re.search(r"^M1 \(h13\) ", shown, re.MULTILINE)
+    assert "the same bits on 2 chips in every sample" in shown
+    assert not list(Path("cache/evaluations").iterdir())
+    assert main.run(["evaluate", "net.mil", "--data", "none/", "-t", "m1"]) == 2
+    assert capsys.readouterr().err == "error: at none: the data is not there\n"
