@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Open = Callable[..., Page]
 
 WIDE, NARROW = (1440, 900), (390, 800)
-PICTURE = (1200, 820)
+PICTURE = (1440, 900)
 READABLE = 4.5
 """Least contrast of text by the Web Content Accessibility Guidelines, level AA."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import zipfile
 from pathlib import Path
@@ -32,6 +33,7 @@ __all__ = [
     "Shapes",
     "Targets",
     "Verbose",
+    "buckets_given",
     "budgets_given",
     "level_given",
     "magnitudes_given",
@@ -59,7 +61,7 @@ Model = Annotated[
 Models = Annotated[
     list[Path],
     typer.Argument(
-        metavar="MODEL...",
+        metavar="MODEL",
         help="One or several: ONNX, .mlpackage, .mlmodel, MIL text, network descriptions, or files of "
         "torch.export.save.",
         show_default=False,
@@ -164,6 +166,19 @@ def shapes_given(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]
         numbers = tuple(int(part) for part in parts)
         found[name.strip()] = numbers if "," in lengths else int(parts[0])
     return found or None
+
+
+def buckets_given(texts: Sequence[str] | None) -> list[list[str]]:
+    """Return the shapes of every check: a name with several lengths, separated by colons, stands for one check of each.
+
+    >>> buckets_given(["batch=1", "tokens=32:128"])
+    [['batch=1', 'tokens=32'], ['batch=1', 'tokens=128']]
+    """
+    choices: list[list[str]] = []
+    for text in texts or ():
+        name, equals, lengths = text.rpartition("=")
+        choices.append([f"{name}{equals}{length}" for length in lengths.split(":")])
+    return [list(chosen) for chosen in itertools.product(*choices)]
 
 
 def magnitudes_given(texts: Sequence[str] | None) -> dict[str, tuple[float, float] | float]:

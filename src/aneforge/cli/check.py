@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -159,7 +160,8 @@ def check(
 
     Without --target it is every chip that is sold and runs MIL programs. --strict here makes more findings count;
     compile --strict refuses a model that does not run as it is written, as af.compile does. Names of files may hold
-    {{model}}, which stands for the name of each model.
+    {{model}}, which stands for the name of each model. Several lengths of an open dimension are checked one by one:
+    --shape tokens=32:128:512.
 
     Exit codes: 0 passed, 1 failed on findings or a budget (the last line says on which), 2 bad input or usage, 3
     internal error. Of several models, one that fails is enough for 1.
@@ -209,8 +211,10 @@ def check(
         ),
     )
     known = load_report(baseline) if baseline is not None else None
+    buckets = given.buckets_given(shape)
+    if len(buckets) > 1 and any(path is not None for path in wanted.values()):
+        raise GraphError("files are written of one length at a time", seen=shape, remedy="give each length by itself")
     options = CheckOptions(
-        shapes=given.shapes_given(shape),
         function=function,
         samples=given.read_arrays(inputs) if inputs is not None else None,
         ranges=given.magnitudes_given(max_abs),
@@ -223,9 +227,10 @@ def check(
         compress=compress,
     )
     passed: list[bool] = []
-    for number, model in enumerate(models):
+    for number, (model, bucket) in enumerate((model, bucket) for model in models for bucket in buckets):
         with progress("reading the model") as tell:
-            report = checked(model, given.targets_given(target), options, progress=tell)
+            asked = replace(options, shapes=given.shapes_given(bucket), name=bucket_name(model, bucket, buckets))
+            report = checked(model, given.targets_given(target), asked, progress=tell)
         expect_budgets_used(report, threshold)
         result = outcome(report, threshold, known)
         printed = write_files(report, files[model], model, threshold, known)
@@ -235,6 +240,11 @@ def check(
             show(report, result, most=most, verbose=verbose, github=github)
         passed.append(result.ok)
     raise typer.Exit(0 if all(passed) else 1)
+
+
+def bucket_name(model: Path, bucket: list[str], buckets: list[list[str]]) -> str | None:
+    """Return what a report of one of several lengths is called; None where there is one."""
+    return None if len(buckets) == 1 else f"{model.name} ({', '.join(bucket)})"
 
 
 def files_of(model: Path, wanted: dict[str, Path | None], *, several: bool) -> dict[str, Path | None]:

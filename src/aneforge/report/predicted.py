@@ -79,7 +79,8 @@ OPEN_SHAPES = Predicted(
     "A model whose dimensions are open or ranged runs off the engine as a whole.",
     "Programs of the engine have fixed shapes. A converter that is given a range, or no length at all, makes a "
     "model that no part of the engine runs.",
-    "fix every length: one model for each of a few, such as 32, 128 and 512, and pad inputs up to the next of them.",
+    "fix every length: one model for each of a few, such as 32, 128 and 512, and pad inputs up to the next of them. "
+    "aneforge check MODEL --shape NAME=32:128:512 says what each costs.",
     ("apple/coremltools#2370", "ekhodzitsky/gigastt#42"),
 )
 NATIVE_SHARE = Predicted(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 import aneforge as af
@@ -196,6 +197,20 @@ def test_files_have_the_verdict(wide: Path) -> None:
     made = json.loads(Path("a.json").read_text(encoding="utf-8"))
     assert made["outcome"] == "failed"
     assert f"**{made['verdict']}**" in Path("a.md").read_text(encoding="utf-8").splitlines()
+
+
+def test_every_bucket_of_an_open_length_has_its_price(capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64]) for name in ("x", "y"))
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name="relu")], "open", [x], [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    Path("open.onnx").write_bytes(made.SerializeToString())
+    assert main.run(["check", "open.onnx", "-t", "m4", "--shape", "n=32:128"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" runs on ")[0] for line in lines if " runs on " in line] == [
+        "passed: open.onnx (n=32)",
+        "passed: open.onnx (n=128)",
+    ]
+    assert main.run(["check", "open.onnx", "-t", "m4", "--shape", "n=32:128", "--json", "a.json"]) == 2
 
 
 def test_budgets_that_mean_nothing_are_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
