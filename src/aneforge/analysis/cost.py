@@ -19,6 +19,7 @@ from aneforge.analysis.machine import INTERVAL, Basis, Machine, machine_of
 from aneforge.analysis.work import NOTHING, LayerWork, Planned, ProgramWork, macs_of, work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.passes.kernels import kernel_of
+from aneforge.display import as_html
 from aneforge.errors import GraphTypeError
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.precision import to_fp16
@@ -246,6 +247,9 @@ class Cost:
             *(f"  {note}" for note in self.notes),
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost:

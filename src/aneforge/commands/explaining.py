@@ -62,7 +62,7 @@ def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for e
     if find_term(" ".join(asked)) is not None:
         return explain_term(" ".join(asked))
     match asked:
-        case [name] if (found := explained_name(name)) is not None:
+        case [name] if not ID.match(name.upper()) and (found := explained_name(name)) is not None:
             return found
         case ["chaining", *names] if len(names) <= 1:
             return explained_chaining(*names)

@@ -64,7 +64,11 @@ def load_model(
         ImportError: A package that the format needs is not installed; the message has the line that installs it.
     """
     if not isinstance(path, str) and not hasattr(path, "__fspath__"):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise GraphTypeError("a model is loaded from a path", seen=type(path).__name__)
+        raise GraphTypeError(
+            "a model is loaded from a path",
+            seen=type(path).__name__,
+            remedy="af.from_torch(module, (example,)) reads a module of PyTorch; af.compile takes a graph as it is",
+        )
     file = Path(path)
     found = detect_format(file)
     options = {"shapes": shapes, "values": values, "function": function}

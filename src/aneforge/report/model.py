@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aneforge.display import as_html, cut_lines
 from aneforge.errors import Location  # noqa: TC001 - msgspec reads the types of fields
 from aneforge.evidence import EvidenceKind
 from aneforge.rules.rule import Finding  # noqa: TC001 - as above
@@ -408,3 +409,17 @@ class Report:
     """passed or failed, by the thresholds of the check that wrote it; empty where none was asked."""
     verdict: str = ""
     """The verdict in one sentence, as the terminal begins; empty as above."""
+
+    def __str__(self) -> str:
+        head = f"{self.model}: {len(self.nodes)} operations, {self.format}"
+        verdict = (self.verdict,) if self.verdict else ()
+        return cut_lines((*verdict, head, *(f"  {target_line(one)}" for one in self.targets)))
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+def target_line(one: TargetReport) -> str:
+    """Return what a report says of a target, as one line."""
+    time = "" if one.latency is None else f", {one.latency.microseconds:.0f} µs"
+    return f"{one.title or one.target} ({one.target}): runs {one.runs}{time}, {len(one.findings)} findings"

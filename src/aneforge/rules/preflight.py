@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from aneforge.display import as_html, cut_lines
 from aneforge.graph.graph import as_graph
 from aneforge.rules.catalogue import rules
 from aneforge.rules.nodes import known_nodes, operation_of
@@ -109,7 +110,10 @@ class Preflight:
         lines += [f"  {split}" for split in self.splits]
         if self.segments is not None and self.segments > 1:
             lines.append(f"  it is cut into {self.segments} programs")
-        return "\n".join(lines)
+        return cut_lines(lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def _with(self, status: Status) -> list[OpReport]:
         return [report for report in self.reports if report.status is status]

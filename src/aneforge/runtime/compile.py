@@ -6,6 +6,7 @@ What must be said is said as a warning, once per cause, at the user's own line; 
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, cast, overload
@@ -62,18 +63,21 @@ class CompileByOutput(Protocol[P]):
     @overload
     def __call__(self, out: Output, /, *options: P.args, **named: P.kwargs) -> Model: ...
     @overload
-    def __call__(self, out: GraphLike, /, *options: P.args, **named: P.kwargs) -> AnyModel: ...
+    def __call__(self, out: GraphLike | PathLike, /, *options: P.args, **named: P.kwargs) -> AnyModel: ...
 
 
-def by_output(function: Callable[Concatenate[GraphLike, P], AnyModel]) -> CompileByOutput[P]:
+def by_output(function: Callable[Concatenate[GraphLike | PathLike, P], AnyModel]) -> CompileByOutput[P]:
     """Return a function as it is, with the type of `compile`."""
     return cast("CompileByOutput[P]", function)
 
 
 @by_output
 @takes(Options)
-def compile(out: GraphLike, options: Options) -> AnyModel:
+def compile(out: GraphLike | PathLike, options: Options) -> AnyModel:
     """Compile a graph for one target, and return a model: call it with arrays, get float32.
+
+    A path is a model file of any format that `af.load_model` reads: `af.compile("model.onnx", target=…)`; where it has
+    dimensions without a length, load it with `shapes=` first.
 
     The engine computes in fp16: wider floating-point tensors are taken as fp16, and the model's remarks say so.
 
@@ -102,6 +106,10 @@ def compile(out: GraphLike, options: Options) -> AnyModel:
         UnknownTargetError: Nothing has that name.
         RuntimeStateError: This process holds as many programs as the runtime loads.
     """
+    if isinstance(out, str | os.PathLike):
+        from aneforge.formats.model import load_model  # noqa: PLC0415 - most models are graphs already
+
+        out = load_model(out)
     graph = as_graph(out)
     return build_model(graph, options, several=len(graph.outputs) > 1)
 

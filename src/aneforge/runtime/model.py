@@ -14,16 +14,18 @@ import numpy as np
 
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
-from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
+from aneforge.display import as_html, cut_lines
+from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
 from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.saved.files import write_program_file
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
+    from aneforge.analysis.cost import Cost
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note, Program, Segment
     from aneforge.compiler.memory.plan import MemoryPlan
@@ -146,6 +148,13 @@ class ModelBase:
         """How sure the outputs of the last execution are; None before the first."""
         return self.loaded.label
 
+    @cached_property
+    def cost(self) -> Cost:
+        """The predicted time of one call on the chip that it was compiled for, layer by layer."""
+        from aneforge.analysis.cost import cost_of  # noqa: PLC0415 - loaded when it is asked for
+
+        return cost_of(self)
+
     @property
     def schedule(self) -> Schedule:
         """The schedule of the program, made when it is first asked for."""
@@ -163,6 +172,27 @@ class ModelBase:
     @cached_property
     def _plan(self) -> MemoryPlan:
         return plan(self.program, self.schedule)
+
+    def in_order(self, arrays: tuple[object, ...], named: Mapping[str, object]) -> tuple[object, ...]:
+        """Return values for the inputs in their order: the first ones as they come, the others by name.
+
+        Raises:
+            UnknownNameError: A value is given for an input that there is not.
+            GraphError: An input is given twice or not at all.
+        """
+        if not named:
+            return arrays
+        first, rest = self.inputs[: len(arrays)], self.inputs[len(arrays) :]
+        for name in named:
+            if name not in self.inputs:
+                raise UnknownNameError.of("input", name, self.inputs)
+            if name in first:
+                raise GraphError(f"the input {name!r} is given twice", remedy="give it in its place or by its name")
+        drawn = {one.name for one in self.supplied}
+        missing = [name for name in rest if name not in named and name not in drawn]
+        if missing:
+            raise GraphError("inputs have no values", seen=f"missing {', '.join(missing)}", limit=len(self.inputs))
+        return (*arrays, *(named[name] for name in rest if name in named))
 
     def input_view(self, name: str | None = None) -> Array:
         """Return the buffer of an input itself, to write into before `execute`.
@@ -241,7 +271,10 @@ class ModelBase:
             *(f"remark: {one}" for one in self.remarks),
             *(f"weight: {one}" for one in self.weights),
         ]
-        return "\n".join(lines)
+        return cut_lines(lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 class Model(ModelBase):
@@ -251,19 +284,23 @@ class Model(ModelBase):
     >>> model = af.compile((af.input((1, 2)) * 2.0).relu(), target=af.targets.Family.A13)
     >>> model(np.array([[1.5, -1.0]])).tolist()
     [[3.0, 0.0]]
+    >>> model.cost.microseconds > 0
+    True
     >>> model.backend, str(model.exactness.exactness)
     ('software', 'exact')
     """
 
-    def __call__(self, *arrays: object) -> Array:
-        """Run once and return the output in float32; values are fed in the order in which the inputs were made.
+    def __call__(self, *arrays: object, **named: object) -> Array:
+        """Run once and return the output in float32.
+
+        Values are fed in the order in which the inputs were made, or by the names of the inputs: `model(image=x)`.
 
         Raises:
             GraphError: There are more or fewer values than inputs, or one has another shape.
             GraphTypeError: A value is of a type that its port does not take.
             RuntimeStateError: The model was released.
         """
-        (output,) = self.loaded.eval(*arrays).values()
+        (output,) = self.loaded.eval(*self.in_order(arrays, named)).values()
         return as_float32(output)
 
 
@@ -293,15 +330,15 @@ class MultiModel(ModelBase):
     {'double': [[2.0, 6.0]], 'half': [[0.5, 1.5]]}
     """
 
-    def __call__(self, *arrays: object) -> dict[str, Array]:
-        """Run once and return every output in float32, by name.
+    def __call__(self, *arrays: object, **named: object) -> dict[str, Array]:
+        """Run once and return every output in float32, by name; values are fed in order or by name.
 
         Raises:
             GraphError: There are more or fewer values than inputs, or one has another shape.
             GraphTypeError: A value is of a type that its port does not take.
             RuntimeStateError: The model was released.
         """
-        return {name: as_float32(output) for name, output in self.loaded.eval(*arrays).items()}
+        return {name: as_float32(output) for name, output in self.loaded.eval(*self.in_order(arrays, named)).items()}
 
 
 AnyModel = Model | MultiModel

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from aneforge.display import as_html
 from aneforge.targets import Place, database
 
 if TYPE_CHECKING:
@@ -171,6 +172,9 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<program of {len(self.layers)} layers in {len(self.segments)} segments for {self.target.name}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(f"{self!r}\n{self}")
 
 
 def numbered(places: Iterable[tuple[str, Constant]]) -> Iterator[tuple[str, int, Constant]]:
