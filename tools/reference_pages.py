@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from aneforge.commands.glossary import Term, glossary
 from aneforge.compiler.validators import Verdict, explain, exports, validators
 from aneforge.compiler.validators.catalogue import general_checks
 from aneforge.compiler.validators.data import NoValidatorEntry, Stage, validators_file
@@ -19,6 +18,7 @@ from aneforge.evidence import EvidenceKind
 from aneforge.ops.op import Below
 from aneforge.ops.signature import REQUIRED
 from aneforge.ops.table import ops
+from aneforge.report.glossary import Term, glossary
 from aneforge.rules import Relation, Rule, rules
 from aneforge.rules.operations import mil_status
 from aneforge.targets import Family, Property, Target, Tier, database, supports_mil

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aneforge.commands.demonstration import demonstrated
 from report_samples import sample_report
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     Open = Callable[..., Page]
 
 WIDE, NARROW = (1440, 900), (390, 800)
-PICTURE = (1440, 900)
 READABLE = 4.5
 """Least contrast of text by the Web Content Accessibility Guidelines, level AA."""
 
@@ -56,7 +54,7 @@ CONTRASTS = """() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(open_report: Open, scheme: str) -> None:
     page = open_report(sample_report(160, 5), scheme=scheme)
-    page.locator("#findings tr[data-row]").first.click()
+    page.locator("#findings .name").first.click()
     contrasts: list[tuple[float, str]] = page.evaluate(CONTRASTS)
     assert len(contrasts) > 300
     assert [f"{contrast:.2f} {where}" for contrast, where in contrasts if contrast < READABLE] == []
@@ -72,7 +70,7 @@ def test_pictures(open_report: Open, repository: Path, scheme: str, size: tuple[
     folder.mkdir(parents=True, exist_ok=True)
     name = f"report-{scheme}-{'wide' if size == WIDE else 'narrow'}"
     page.screenshot(path=folder / f"{name}.png", full_page=True)
-    page.locator("#findings tr[data-row]").first.click()
+    page.locator("#findings .name").first.click()
     page.screenshot(path=folder / f"{name}-finding.png")
     box = page.locator("#detail").bounding_box()
     assert box is not None
@@ -103,22 +101,3 @@ def test_drawings_show_every_verdict(open_report: Open, scheme: str) -> None:
         }"""
     )
     assert all(colours.values()), colours
-
-
-def test_the_picture_of_the_readme(open_report: Open, repository: Path, request: pytest.FixtureRequest) -> None:
-    """The picture is that of the page of today; `--update-golden` writes it."""
-    page = open_report(demonstrated("keyword-spotter")[0], size=PICTURE)
-    taken = page.screenshot()
-    path = repository / "docs" / "images" / "report.png"
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(taken)
-    assert path.name in (repository / "README.md").read_text(encoding="utf-8")
-    kept = path.read_bytes()
-    assert kept[:8] == taken[:8] == b"\x89PNG\r\n\x1a\n"
-    assert size_of(kept) == size_of(taken) == PICTURE
-
-
-def size_of(picture: bytes) -> tuple[int, int]:
-    """Return width and height of a PNG."""
-    return int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")

@@ -119,7 +119,7 @@ def explain(
 
     aneforge explain chaining
 
-    aneforge explain segment
+    aneforge explain program
 
     aneforge explain Gemm
     """

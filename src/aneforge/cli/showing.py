@@ -48,13 +48,13 @@ SHOWN_TARGETS = 6
 SHOWN_REASON = 160
 
 
-def segments_text(count: int) -> str:
-    """Return a number of segments.
+def parts_text(count: int) -> str:
+    """Return a number of parts: runs of operations on one device.
 
-    >>> segments_text(1), segments_text(2)
-    ('1 segment', '2 segments')
+    >>> parts_text(1), parts_text(2)
+    ('1 part', '2 parts')
     """
-    return "1 segment" if count == 1 else f"{count} segments"
+    return "1 part" if count == 1 else f"{count} parts"
 
 
 def summary_table(targets: Sequence[TargetReport]) -> object:
@@ -127,7 +127,7 @@ def summary_text(one: TargetReport) -> str:
     named = f"{one.target} ({shop_name(one)})" if shop_name(one) else one.target
     if one.path == COREML and one.placement is not None:
         off = [f"{count} on the {device}" for device in ("CPU", "GPU") if (count := one.placement.count(device))]
-        parts = segments_text(len(one.placement.segments))
+        parts = parts_text(len(one.placement.segments))
         return f"{named}: {', '.join([one.runs, *off])}; {parts}, {latency_text(one.latency)}"
     if one.failure is not None or one.memory is None:
         return f"{named}: {verdicts}; no program"
@@ -173,7 +173,7 @@ def show_answers(out: Console, report: Report) -> None:
             (
                 one.target,
                 f"{one.placement.path} ({one.placement.evidence}): {one.placement.on_engine:.0%} of operations on "
-                f"the engine in {segments_text(len(one.placement.segments))}. "
+                f"the engine in {parts_text(len(one.placement.segments))}. "
                 f"{' '.join(one.placement.advice) or one.placement.reason}".strip(),
             )
             for one in report.targets

@@ -13,11 +13,11 @@ from aneforge.commands.explained_names import (
     mil_names,
 )
 from aneforge.commands.explanation import Explanation, Row, thread_link, with_sources
-from aneforge.commands.glossary import find_term, spellings
 from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.ops.op import Below
 from aneforge.ops.table import find_op, names
+from aneforge.report.glossary import find_term, spellings
 from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
 from aneforge.rules.operations import catalogue, op_status

@@ -126,7 +126,7 @@ def cuts(graph: Graph, placement: Placement, target: str) -> Iterator[Finding]:
             op=graph.nodes[first].op.name,
             node=first,
             location=graph.nodes[first].location,
-            message=f"It runs on the {segment.device}{more}, between segments on the engine; all changes of device "
+            message=f"It runs on the {segment.device}{more}, between programs on the engine; all changes of device "
             f"together cost {changes_text(placement)} at every call.",
             seen=segment.device,
             limit=None,

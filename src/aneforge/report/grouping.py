@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aneforge.report.model import Report
     from aneforge.rules.rule import Finding
 
-__all__ = ["Folded", "Grouped", "fold_results", "group_findings", "how_bad"]
+__all__ = ["COSTLY", "Folded", "Grouped", "fold_results", "group_findings", "how_bad"]
 
 COSTLY = 0.05
 """From this share of the time on, a finding comes before those that are about less, whatever their severity."""

@@ -18,18 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aneforge.report.gate import Outcome
-    from aneforge.report.model import Change, Report, TargetReport
+    from aneforge.report.model import Change, Latency, Report, TargetReport
     from aneforge.rules.rule import Finding
 
 __all__ = [
     "ResultRow",
+    "alike",
     "change_text",
+    "costs_of",
     "counting",
     "errors_text",
+    "estimate_text",
     "findings_text",
+    "joined_names",
+    "names_of",
+    "places",
+    "range_text",
+    "reason_of",
+    "result_row",
     "result_rows",
     "shop_name",
     "shop_names",
+    "summary_line",
     "top_cost",
     "verdict_line",
     "with_shop_name",
@@ -67,14 +77,24 @@ def result_rows(report: Report) -> tuple[ResultRow, ...]:
     >>> [row.runs for row in result_rows(check(af.input((1, 4), name="x").relu(), af.targets.Family.A15))]
     ['yes']
     """
-    groups: list[list[TargetReport]] = []
-    for target in report.targets:
-        near = next((group for group in groups if fares_alike(report, [*group, target])), None)
+    return tuple(result_row(report, places(report, group)) for group in alike(report))
+
+
+def alike(report: Report) -> tuple[tuple[int, ...], ...]:
+    """Return the places of targets, those that fare alike together."""
+    groups: list[list[int]] = []
+    for place in range(len(report.targets)):
+        near = next((group for group in groups if fares_alike(report, places(report, [*group, place]))), None)
         if near is None:
-            groups.append([target])
+            groups.append([place])
         else:
-            near.append(target)
-    return tuple(result_row(report, group) for group in groups)
+            near.append(place)
+    return tuple(tuple(group) for group in groups)
+
+
+def places(report: Report, numbers: Iterable[int]) -> list[TargetReport]:
+    """Return targets by their places."""
+    return [report.targets[number] for number in numbers]
 
 
 def fares_alike(report: Report, targets: Sequence[TargetReport]) -> bool:
@@ -156,12 +176,17 @@ def times_text(targets: Sequence[TargetReport]) -> str:
     known = [one.latency for one in targets if one.latency is not None]
     if not known:
         return ""
-    texts = list(dict.fromkeys(time_text(one.microseconds) for one in sorted(known, key=lambda one: one.microseconds)))
-    shown = texts[0] if len(texts) == 1 else range_text(texts[0], texts[-1])
+    shown = estimate_text(known)
     if not all(one.microseconds > 0 for one in known):
         return shown
     errors = [max(one.high - one.microseconds, one.microseconds - one.low) / one.microseconds for one in known]
     return f"{shown} ±{max(errors):.0%}"
+
+
+def estimate_text(known: Sequence[Latency]) -> str:
+    """Return predicted times without their intervals: one, or the range of several."""
+    texts = [time_text(one.microseconds) for one in sorted(known, key=lambda one: one.microseconds)]
+    return texts[0] if texts[0] == texts[-1] else range_text(texts[0], texts[-1])
 
 
 def range_text(first: str, last: str) -> str:
@@ -266,7 +291,7 @@ def reason_of(report: Report, target: TargetReport) -> str:
 
 
 def verdict_line(report: Report, result: Outcome) -> str:
-    """Return the verdict in one sentence: does it pass, where does it run, how fast, how exact.
+    """Return the verdict in one sentence: does it pass, and the summary.
 
     >>> import aneforge as af
     >>> from aneforge.report import check, outcome
@@ -275,7 +300,12 @@ def verdict_line(report: Report, result: Outcome) -> str:
     True
     """
     head = "passed" if result.ok else "failed"
-    return f"{head}: {report.model} {', '.join([*runs_texts(report), *time_range(report), *errors_text(report)])}"
+    return f"{head}: {report.model} {summary_line(report)}"
+
+
+def summary_line(report: Report) -> str:
+    """Return where a model runs, how fast and how exactly, as the rest of a sentence that begins with its name."""
+    return ", ".join([*runs_texts(report), *time_range(report), *errors_text(report)])
 
 
 def runs_texts(report: Report) -> list[str]:

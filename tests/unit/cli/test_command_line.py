@@ -67,7 +67,7 @@ def fits(text: str) -> bool:
         pytest.param(["explain", "ANE-EXTENT-001"], id="explain-rule"),
         pytest.param(["explain", "hal", "0x81d"], id="explain-hal"),
         pytest.param(["explain", "C8"], id="explain-conflict"),
-        pytest.param(["explain", "segment"], id="explain-word"),
+        pytest.param(["explain", "program"], id="explain-word"),
         pytest.param(["explain", "route", "mle5_stream"], id="explain-route"),
         pytest.param(["explain", "chaining", "--all"], id="explain-chaining"),
         pytest.param(["explain", "chaining", "_ANEChainingRequest"], id="explain-chaining-class"),

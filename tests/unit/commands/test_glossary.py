@@ -20,7 +20,6 @@ from aneforge.analysis.routes import routes
 from aneforge.analysis.segmenter import Device
 from aneforge.commands.explained_names import explained_operator, foreign_names, mil_names
 from aneforge.commands.explaining import explain
-from aneforge.commands.glossary import find_term, glossary, spellings
 from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.memory.plan import AllocationState, Memory
 from aneforge.compiler.pipeline import PIPELINE
@@ -33,6 +32,7 @@ from aneforge.formats.detection import ModelFormat
 from aneforge.ops.table import names
 from aneforge.optimise.compress.choice import Encoding
 from aneforge.optimise.compress.fates import Fate
+from aneforge.report.glossary import find_term, glossary, spellings
 from aneforge.report.model import DIFFERS, MAY_DIFFER, SAME
 from aneforge.report.predicted import PREDICTED
 from aneforge.rules import rules

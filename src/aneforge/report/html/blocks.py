@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from aneforge.report.cards import cards
+from aneforge.report.glossary import find_term
+from aneforge.report.headline import joined_names, reason_of, shop_name, summary_line
+from aneforge.report.headline import names_of as chips_of
 from aneforge.report.model import Allocated, Difference, EmittedTask, Node, RefusedLayer, Step, Timed
 from aneforge.rules.rule import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from aneforge.report.cards import Card
     from aneforge.report.model import Divergence, Emission, Memory, Report, TargetReport
 
 __all__ = ["Blocks", "Json", "blocks_of", "columns", "packed", "plain"]
@@ -28,6 +33,14 @@ __all__ = ["Blocks", "Json", "blocks_of", "columns", "packed", "plain"]
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 Row = Node | Finding | Timed | Step | Allocated | Difference | EmittedTask | RefusedLayer
 
+TERMS = (
+    "NE", "PE", "TE", "DMA", "host", "dispatch", "program",
+    "compute", "weights", "on chip", "activations", "elements", "fixed time",
+    "buffers", "windows", "resident", "streamed", "chained", "dependent", "in place", "in place dependent", "ring",
+    "ring dependent", "in place dram",
+    "native", "decompose", "oversize", "reject",
+)  # fmt: skip
+"""Words of the page that say what they mean when they are pointed at, as the glossary does."""
 SAFE_INTEGER = 2**53 - 1
 """The largest integer that a browser reads without a loss."""
 REPEATED = 2
@@ -66,20 +79,47 @@ def blocks_of(report: Report) -> list[str]:
         "version": report.version,
         "notes": list(report.notes),
         "count": len(report.nodes),
+        "chips": sum(len(chips_of(target)) for target in report.targets),
+        "summary": summary_line(report),
+        "cards": [card_entry(one) for one in cards(report)],
+        "terms": {word: found[1].text for word in TERMS if (found := find_term(word)) is not None},
         "nodes": blocks.add(("nodes", report.nodes), lambda: columns(Node, report.nodes)),
-        "targets": [target_entry(target, blocks) for target in report.targets],
-        "divergences": [divergence_entry(divergence, blocks) for divergence in report.divergences],
+        "targets": [target_entry(report, target, blocks) for target in report.targets],
+        "divergences": divergence_entries(report, blocks),
     }
     blocks.packed[0] = packed(index)
     return blocks.packed
 
 
-def target_entry(target: TargetReport, blocks: Blocks) -> Json:
+def card_entry(card: Card) -> Json:
+    """Return what the page shows of targets that fare alike."""
+    return {
+        "chips": card.row.chips,
+        "targets": list(card.row.targets),
+        "places": list(card.places),
+        "runs": card.row.runs,
+        "answer": card.answer,
+        "time": card.time,
+        "interval": card.interval,
+        "cost": card.row.cost,
+        "programs": card.programs,
+        "shares": [{"name": one.name, "share": one.share} for one in card.shares],
+        "changes": list(card.changes),
+        "change": card.row.change,
+        "reason": card.row.reason,
+        "headline": card.headline,
+    }
+
+
+def target_entry(report: Report, target: TargetReport, blocks: Blocks) -> Json:
     """Return what the index says of one target: its summary, and the blocks that hold the rest."""
     memory = target.memory
     return {
         "target": target.target,
         "title": target.title,
+        "chip": joined_names(chips_of(target)),
+        "short": shop_name(target).rstrip("+"),
+        "reason": reason_of(report, target),
         "ok": target.ok,
         "runs": target.runs,
         "path": target.path,
@@ -87,8 +127,7 @@ def target_entry(target: TargetReport, blocks: Blocks) -> Json:
         "nativeFraction": target.native_fraction,
         "failure": target.failure,
         "layers": target.layers,
-        "segments": target.segments,
-        "partitions": target.partitions,
+        "programs": target.segments,
         "latency": plain(target.latency),
         "weightBytes": target.weight_bytes,
         "activationBytes": target.activation_bytes,
@@ -138,7 +177,24 @@ def tasks_content(emission: Emission | None) -> Json:
     }
 
 
-def divergence_entry(divergence: Divergence, blocks: Blocks) -> Json:
+def divergence_entries(report: Report, blocks: Blocks) -> list[Json]:
+    """Return what the index says of comparisons, each with the shop names of its chips.
+
+    Several chips can have one target, and every target is compared once: they are in the order of the targets.
+    """
+    waiting: dict[str, list[str]] = {}
+    for target in report.targets:
+        waiting.setdefault(target.target, []).append(joined_names(chips_of(target)))
+    found: list[Json] = []
+    base = ""
+    for divergence in report.divergences:
+        base = base or waiting.get(divergence.first, [divergence.first]).pop(0)
+        second = (waiting.get(divergence.second) or [divergence.second]).pop(0)
+        found.append({**divergence_entry(divergence, blocks), "firstChip": base, "secondChip": second})
+    return found
+
+
+def divergence_entry(divergence: Divergence, blocks: Blocks) -> dict[str, Json]:
     """Return what the index says of one comparison: how far operations of a name part, and the block with the rest."""
     heat: dict[str, dict[str, int]] = {}
     for one in divergence.differences:

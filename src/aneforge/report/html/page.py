@@ -32,6 +32,7 @@ SCRIPTS = (
     "state",
     "table",
     "canvas",
+    "cards",
     "chips",
     "findings",
     "layout",
@@ -46,7 +47,7 @@ SCRIPTS = (
     "main",
 )
 """Scripts in the order in which they are joined; a later one uses names of earlier ones."""
-STYLES = ("page", "table", "charts")
+STYLES = ("page", "cards", "table", "charts")
 
 
 class MissingJinjaError(AneforgeError, ImportError):

@@ -273,6 +273,23 @@ function fitted(context, text, room, cut = head) {
   return low > 1 ? cut(text, low) : "";
 }
 
+const LEAST_NAME = 6; // letters; less of a name says nothing
+
+/**
+ * Write a name into a box, cut in the middle where it is too long, or not at all where too little of it would be left.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} name
+ * @param {number} x
+ * @param {number} y
+ * @param {number} room
+ */
+function writeName(context, name, x, y, room) {
+  const words = fitted(context, name, room, middle);
+  if (words.length < Math.min(LEAST_NAME, name.length)) return;
+  context.fillStyle = colour("--card");
+  context.fillText(words, x, y);
+}
+
 /**
  * @param {string} text
  * @param {number} length

@@ -1,22 +1,35 @@
-// Chips side by side: one row each, all figures under each other.
+// Chips side by side: a row for all chips with the same figures, all figures under each other.
 
+/** @typedef {{title: string, value: (one: any) => any, number?: boolean, wide?: boolean}} ChipColumn */
+
+/** @type {ChipColumn[]} */
 const CHIP_COLUMNS = [
-  { title: "Chip", value: (/** @type {any} */ one) => one.target },
-  { title: "Runs", value: (/** @type {any} */ one) => (one.runs in RUNS_MARKS ? Object.keys(RUNS_MARKS).indexOf(one.runs) : one.runs) },
-  { title: "Verdicts", value: (/** @type {any} */ one) => one.nativeFraction },
-  { title: "Native", value: (/** @type {any} */ one) => one.nativeFraction, number: true },
-  { title: "Decomposed", value: (/** @type {any} */ one) => one.counts.decompose, number: true },
-  { title: "Oversize", value: (/** @type {any} */ one) => one.counts.oversize, number: true },
-  { title: "Rejected", value: (/** @type {any} */ one) => one.counts.reject, number: true },
-  { title: "Findings", value: (/** @type {any} */ one) => one.findingCount, number: true },
-  { title: "Latency", value: (/** @type {any} */ one) => one.latency?.microseconds ?? null, number: true },
-  { title: "Segments", value: (/** @type {any} */ one) => (one.failure === null ? one.segments : null), number: true },
-  { title: "Peak on chip", value: (/** @type {any} */ one) => one.peak, number: true },
-  { title: "Weights", value: (/** @type {any} */ one) => (one.failure === null ? one.weightBytes : null), number: true },
-  { title: "Activations", value: (/** @type {any} */ one) => (one.failure === null ? one.activationBytes : null), number: true },
-  { title: "fp16 risk", value: (/** @type {any} */ one) => one.risk },
-  { title: "Exactness", value: (/** @type {any} */ one) => one.exactness },
+  { title: "Chip", value: (one) => one.chip },
+  { title: "Runs", value: (one) => (one.runs in RUNS_MARKS ? Object.keys(RUNS_MARKS).indexOf(one.runs) : one.runs) },
+  { title: "Verdicts", value: (one) => one.nativeFraction },
+  { title: "Findings", value: (one) => one.findingCount, number: true },
+  { title: "Latency", value: (one) => one.latency?.microseconds ?? null, number: true },
+  { title: "Programs", value: (one) => (one.failure === null ? one.programs : null), number: true },
+  { title: "Peak on chip", value: (one) => one.peak, number: true },
+  { title: "Weights", value: (one) => (one.failure === null ? one.weightBytes : null), number: true },
+  { title: "Activations", value: (one) => (one.failure === null ? one.activationBytes : null), number: true },
+  { title: "fp16 risk", value: (one) => one.risk },
+  { title: "Exactness", value: (one) => (one.failure === null ? one.exactness : "") },
 ];
+const AFTER_SPLITTING = "as it is written it does not pass the validator; the compiler splits what is oversize";
+
+/** Places of targets whose figures are all the same, together. */
+function sameFigures() {
+  /** @type {Map<string, number[]>} */
+  const groups = new Map();
+  model.index.targets.forEach((/** @type {any} */ entry, /** @type {number} */ number) => {
+    const { counts, latency } = entry;
+    const range = latency && [latency.low, latency.high];
+    const key = JSON.stringify([...CHIP_COLUMNS.slice(1).map((column) => column.value(entry)), counts, range]);
+    groups.set(key, [...(groups.get(key) ?? []), number]);
+  });
+  return [...groups.values()];
+}
 
 function buildChips() {
   const targets = model.index.targets;
@@ -24,19 +37,18 @@ function buildChips() {
     byId("chips-body").append(el("p", { class: "quiet", text: "No chip was asked for." }));
     return;
   }
-  const body = el("tbody");
-  const rows = targets.map((/** @type {any} */ entry, /** @type {number} */ number) => chipRow(entry, number));
+  const groups = sameFigures();
   const longest = Math.max(0, ...targets.map((/** @type {any} */ one) => one.latency?.high ?? 0));
-  targets.forEach((/** @type {any} */ entry, /** @type {number} */ number) => rows[number].append(...chipCells(entry, longest)));
+  const rows = groups.map((group) => chipRow(group, longest));
+  const body = el("tbody", {}, ...rows);
   const head = el("tr");
   let sorted = { column: -1, direction: 1 };
   const headers = CHIP_COLUMNS.map((column, place) => {
     const sort = () => {
       const direction = sorted.column === place ? -sorted.direction : 1;
       sorted = { column: place, direction };
-      const order = [...targets.keys()].sort(
-        (one, other) => compare(column.value(targets[one]), column.value(targets[other]), direction) || one - other,
-      );
+      const value = (/** @type {number} */ row) => column.value(targets[groups[row][0]]);
+      const order = [...groups.keys()].sort((one, other) => compare(value(one), value(other), direction) || one - other);
       body.append(...order.map((one) => rows[one]));
       headers.forEach((header, one) => header.setAttribute("aria-sort", one !== place ? "none" : direction > 0 ? "ascending" : "descending"));
     };
@@ -45,56 +57,67 @@ function buildChips() {
     head.append(header);
     return header;
   });
-  body.append(...rows);
   const table = el("table", { class: "chips", "aria-label": "Chips side by side" }, el("thead", {}, head), body);
   byId("chips-body").append(
-    el("div", { class: "scroller tall", tabindex: "0", role: "group", "aria-label": "Chips, scrolls sideways" }, table),
-    legend(VERDICTS.map((verdict) => [`--${verdict}`, `${MARKS[verdict]} ${verdict}`])),
+    el("div", { class: "scroller whole", tabindex: "0", role: "group", "aria-label": "Chips side by side" }, table),
+    legend(VERDICTS.map((verdict) => [`--${verdict}`, `${MARKS[verdict]} ${verdict}`, term(verdict)])),
     el("p", { class: "hint", text: `${PATHS[targets[0].path]} Latency is predicted: the bar is the estimate, the thin line its range. Choose a chip to see everything below for it.` }),
   );
   listen("target", () => {
-    rows.forEach((/** @type {HTMLElement} */ row, /** @type {number} */ number) => {
-      const chosen = targets[number] === state.target.entry;
-      row.classList.toggle("chosen", chosen);
-      row.querySelector("button")?.setAttribute("aria-pressed", String(chosen));
+    const chosen = targets.indexOf(state.target.entry);
+    rows.forEach((row, number) => {
+      row.classList.toggle("chosen", groups[number].includes(chosen));
+      row.querySelector("button")?.setAttribute("aria-pressed", String(groups[number].includes(chosen)));
     });
   });
 }
 
 /**
- * @param {any} entry
- * @param {number} number
+ * @param {number[]} group Places of the targets of the row.
+ * @param {number} longest Microseconds of the slowest chip.
  */
-function chipRow(entry, number) {
-  const button = el("button", { type: "button", "aria-pressed": "false" }, entry.target, el("span", { class: "quiet", text: entry.title, title: entry.title }));
-  return el("tr", { onclick: () => void chooseTarget(number) }, el("th", { scope: "row" }, button));
+function chipRow(group, longest) {
+  const entries = group.map((number) => model.index.targets[number]);
+  const chips = [...new Set(entries.map((one) => one.chip))].join(", ");
+  const names = [...new Set(entries.map((one) => one.target))].join(" ");
+  const button = el("button", { type: "button", "aria-pressed": "false" }, chips, el("span", { class: "quiet mono", text: names }));
+  return el("tr", { onclick: () => void chooseTarget(group[0]) }, el("th", { scope: "row" }, button), ...chipCells(entries[0], longest));
 }
 
 /**
  * @param {any} entry
- * @param {number} longest Microseconds of the slowest chip.
+ * @param {number} longest
  */
 function chipCells(entry, longest) {
   const compiled = entry.failure === null;
-  /** @param {string | Node} content @param {string} [title] */
-  const number = (content, title) => el("td", { class: "number", title: title ?? null }, content);
-  const missing = compiled ? null : entry.failure;
-  return [
-    el("td", { text: entry.runs, title: entry.failure ?? (entry.runs === "after splitting" ? "as it is written it does not pass the validator; the compiler splits what is oversize" : null) }),
-    el("td", {}, verdictBar(entry.counts)),
-    number(percent(entry.nativeFraction), counted(entry.counts.native, "operation")),
-    number(count(entry.counts.decompose)),
-    number(count(entry.counts.oversize)),
-    number(count(entry.counts.reject)),
+  const missing = compiled ? null : entry.reason;
+  /** @param {string} text @param {string | null} [title] */
+  const number = (text, title) => el("td", { class: "number", title: title ?? null, text });
+  const cells = [
+    el("td", { title: missing ?? (entry.runs === "after splitting" ? AFTER_SPLITTING : null) }, runsBadge(entry.runs)),
+    el("td", {}, verdictBar(entry.counts), el("span", { class: "quiet small", text: verdictWords(entry.counts) })),
     number(count(entry.findingCount)),
     latencyCell(entry, longest),
-    number(compiled ? count(entry.segments) : "—", missing),
+    number(compiled ? count(entry.programs) : "—", missing),
     number(entry.peak === null ? "—" : bytes(entry.peak), entry.capacity === null ? missing : `of ${bytes(entry.capacity)}`),
     number(compiled ? bytes(entry.weightBytes) : "—", missing),
     number(compiled ? bytes(entry.activationBytes) : "—", missing),
     el("td", { text: entry.risk, title: entry.riskReason }),
-    el("td", { text: entry.exactness, title: entry.exactnessReason }),
+    el("td", { text: compiled ? entry.exactness : "—", title: compiled ? entry.exactnessReason : missing }),
   ];
+  cells.forEach((cell, place) => { cell.dataset.title = CHIP_COLUMNS[place + 1].title; });
+  return cells;
+}
+
+/** @param {string} runs */
+function runsBadge(runs) {
+  const verdict = runsVerdict(runs);
+  return el("span", { class: `badge v-${verdict}`, "data-mark": MARKS[verdict], text: runs });
+}
+
+/** @param {any} counts Those that are not zero. */
+function verdictWords(counts) {
+  return VERDICTS.filter((verdict) => counts[verdict]).map((verdict) => `${MARKS[verdict]} ${count(counts[verdict])}`).join("  ");
 }
 
 /** @param {any} counts */
@@ -118,7 +141,7 @@ function verdictBar(counts) {
  */
 function latencyCell(entry, longest) {
   const latency = entry.latency;
-  if (latency === null) return el("td", { class: "number", text: "no program", title: entry.failure });
+  if (latency === null) return el("td", { class: "number", text: "no program", title: entry.reason });
   const scale = 120 / Math.max(longest, 1e-9);
   const bar = boxesDrawing(120, 6, [
     { x: 0, y: 1, width: latency.microseconds * scale, height: 4, colour: "--series-0" },

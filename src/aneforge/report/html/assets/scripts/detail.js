@@ -38,7 +38,7 @@ function fillDetail() {
   const parts = [];
   if (node !== null) parts.push(nodeFacts(node));
   const numbers = node !== null ? (target.findingsOf.get(node) ?? []) : finding !== null ? [finding] : [];
-  parts.push(el("h3", { text: numbers.length ? `${counted(numbers.length, "finding")} on ${target.entry.target}` : `No findings on ${target.entry.target}` }));
+  parts.push(el("h3", { text: numbers.length ? `${counted(numbers.length, "finding")} on ${target.entry.chip}` : `No findings on ${target.entry.chip}` }));
   for (const number of numbers) parts.push(findingCard(number, number === finding));
   if (node !== null) parts.push(...nodeLinks(node));
   byId("detail-body").replaceChildren(...parts);
@@ -59,7 +59,7 @@ function nodeFacts(node) {
     ["verdict", badge(target.verdicts[node])],
     ["predicted time", layers.length ? duration(target.timeOf[node]) : ""],
     ["layers", layers.map((/** @type {number} */ one) => `${target.timeline.kind[one]} ${target.timeline.layer[one]} (${target.timeline.engine[one]})`).join(", ")],
-    ["divergence", state.pair ? `${STRENGTHS[state.pair.strengthOf[node]]} between ${state.pair.entry.first} and ${state.pair.entry.second}` : ""],
+    ["divergence", state.pair ? `${STRENGTHS[state.pair.strengthOf[node]]} between ${state.pair.entry.firstChip} and ${state.pair.entry.secondChip}` : ""],
   ]);
 }
 
@@ -73,10 +73,10 @@ function findingCard(number, chosen) {
   const evidence = get("evidence");
   const card = el("article", { class: chosen ? "finding chosen" : "finding", "data-severity": get("severity") },
     badge(get("severity")), " ", el("span", { class: "mono", text: get("rule") }),
-    el("p", { text: get("message") }),
+    el("p", { text: inShopWords(get("message")) }),
     facts([
-      ["seen", quantity(get("seen"))],
-      ["limit", quantity(get("limit"))],
+      ["seen", bothNumbers(get("seen"), get("limit")) ? quantity(get("seen")) : ""],
+      ["limit", bothNumbers(get("seen"), get("limit")) ? quantity(get("limit")) : ""],
       ["remedy", get("remedy")],
       ["place", placeText(get("place"))],
       ["evidence", evidence === null ? "the limit is unknown" : [evidence.kind, evidence.on.length ? `on ${evidence.on.join(", ")}` : "", evidence.source, evidence.note].filter(Boolean).join("; ")],
@@ -128,6 +128,6 @@ async function fillVerdicts(node) {
   if (place === null || state.node !== node) return;
   const verdicts = lists.map((list) => (Array.isArray(list) ? list[node] : list.values[list.places[node]]));
   place.replaceChildren(facts(VERDICTS.filter((verdict) => verdicts.includes(verdict)).map((verdict) => [
-    verdict, model.index.targets.filter((/** @type {any} */ _, /** @type {number} */ number) => verdicts[number] === verdict).map((/** @type {any} */ one) => one.target).join(", "),
+    verdict, model.index.targets.filter((/** @type {any} */ _, /** @type {number} */ number) => verdicts[number] === verdict).map((/** @type {any} */ one) => one.chip).join(", "),
   ])));
 }

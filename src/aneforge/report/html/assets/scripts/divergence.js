@@ -3,27 +3,28 @@
 function buildDivergence() {
   const body = byId("divergence-body");
   const pairs = model.index.divergences;
-  if (!pairs.length) {
-    body.append(el("p", { class: "quiet", text: "The report compares no chips: it was made for one, or the comparison was not asked for." }));
-    return;
-  }
+  showSection("divergence", pairs.length > 0);
+  if (!pairs.length) return;
   const ops = hottestFirst(pairs);
   const get = (/** @type {string} */ name) => (/** @type {number} */ row) => state.pair.differences[name][row];
   const table = new Table("Differences", [
-    { title: "Strength", width: 140, value: (row) => STRENGTHS.indexOf(get("strength")(row)), text: get("strength"), facets: STRENGTHS.slice(0, -1) },
-    { title: "Operation", width: 150, value: get("op"), facets: ops },
-    { title: "Name", width: 220, value: (row) => nodeName(get("node")(row)), text: (row) => tail(nodeName(get("node")(row)), 23) },
-    { title: "Layer", width: 160, value: get("layer") },
-    { title: "Cause", width: 180, value: get("cause") },
-    { title: "Bound", width: 100, value: (row) => measure(get("bound")(row)), text: (row) => boundText(get("bound")(row)), number: true },
-    { title: "Detail", width: 320, value: get("detail") },
+    { title: "Strength", width: 125, value: (row) => STRENGTHS.indexOf(get("strength")(row)), text: get("strength"), facets: STRENGTHS.slice(0, -1) },
+    { title: "Operation", width: 125, value: get("op"), facets: ops },
+    { title: "Name", width: 190, value: (row) => nodeName(get("node")(row)), text: (row) => middle(nodeName(get("node")(row)), 21) },
+    { title: "Layer", width: 120, value: get("layer"), text: (row) => middle(get("layer")(row), 13) },
+    { title: "Cause", width: 150, value: get("cause") },
+    { title: "Bound", width: 90, value: (row) => measure(get("bound")(row)), text: (row) => boundText(get("bound")(row)), number: true },
+    { title: "Detail", width: 380, prose: true, value: get("detail") },
   ], (row) => { if (get("node")(row) !== null) chooseNode(get("node")(row)); }, { empty: "These two give the same bits." });
-  const choose = choice("Compare", pairs.map((/** @type {any} */ one, /** @type {number} */ number) => [String(number), `${one.first} with ${one.second}: ${one.word}, ${one.strength}${one.seen ? `; ${one.seen}` : ""}`]), (value) => void choosePair(Number(value)));
+  const choose = choice("Compare", pairs.map((/** @type {any} */ one, /** @type {number} */ number) => [String(number), `${one.firstChip} with ${one.secondChip}`]), (value) => void choosePair(Number(value)));
+  const words = el("p", { class: "quiet" });
   body.append(heatTable(pairs, ops, (number, op) => {
     void choosePair(number).then(() => table.only("Operation", op));
-  }), legend(STRENGTHS.slice(0, -1).map((strength, place) => [`--heat-${place}`, strength])), el("div", { class: "more tools" }, choose.field), table.element);
+  }), legend(STRENGTHS.slice(0, -1).map((strength, place) => [`--heat-${place}`, strength])), el("div", { class: "more tools" }, choose.field, words), table.element);
   listen("pair", () => {
+    const { word, strength, seen } = state.pair.entry;
     choose.select.value = String(pairs.indexOf(state.pair.entry));
+    words.textContent = [word, strength, seen].filter(Boolean).join(", ");
     table.show(state.pair.differences.length);
   });
 }
@@ -55,7 +56,7 @@ function hottestFirst(pairs) {
  */
 function heatTable(pairs, ops, choose) {
   if (!ops.length) return el("p", { class: "quiet", text: "No operation differs between these chips." });
-  const head = el("tr", {}, el("th", { scope: "col", text: `against ${pairs[0].first}` }), ...pairs.map((pair) => el("th", { scope: "col", text: pair.second })));
+  const head = el("tr", {}, el("th", { scope: "col", text: `against ${pairs[0].firstChip}` }), ...pairs.map((pair) => el("th", { scope: "col", text: pair.secondChip, title: pair.second })));
   const body = el("tbody");
   for (const op of ops) {
     const row = el("tr", {}, el("th", { scope: "row", text: op }));
@@ -76,7 +77,7 @@ function heatCell(pair, number, op, choose) {
   const counts = pair.heat[op];
   if (!counts) return el("td", {}, el("span", { text: "·", "aria-label": "same bits" }));
   const place = strongest(counts);
-  const words = `${op} on ${pair.second}: ${STRENGTHS.filter((one) => counts[one]).map((one) => `${counts[one]} ${one}`).join(", ")}`;
+  const words = `${op} on ${pair.secondChip}: ${STRENGTHS.filter((one) => counts[one]).map((one) => `${counts[one]} ${one}`).join(", ")}`;
   const total = Object.values(counts).reduce((sum, one) => sum + one, 0);
   return el("td", {}, el("button", { type: "button", class: `h${place}`, title: words, "aria-label": words, onclick: () => choose(number, op) }, `${STRENGTHS[place] ?? "other"} ${count(total)}`));
 }

@@ -68,13 +68,13 @@ function boxesDrawing(width, height, boxes, attributes) {
 
 /**
  * Make a legend.
- * @param {Array<[string, string]>} entries Custom property of the colour, and the words.
+ * @param {Array<string[]>} entries Custom property of the colour, the words, and what they mean.
  */
 function legend(entries) {
   const list = el("ul", { class: "legend" });
-  for (const [colour, text] of entries) {
+  for (const [colour, text, meaning] of entries) {
     const swatch = boxesDrawing(12, 12, [{ x: 0, y: 0, width: 12, height: 12, colour }], { "aria-hidden": "true" });
-    list.append(el("li", {}, swatch, text));
+    list.append(el("li", meaning ? { title: meaning, class: "meant" } : {}, swatch, text));
   }
   return list;
 }

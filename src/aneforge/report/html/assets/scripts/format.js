@@ -14,6 +14,18 @@ const PATHS = {
 /** @type {Record<string, string>} What stands after the name of a chip on which a model runs, or not as it is written. */
 const RUNS_MARKS = { yes: "", "after splitting": " ▲", no: " ✕" };
 
+/** @param {string} runs The verdict whose mark and colour an answer has. */
+function runsVerdict(runs) {
+  /** @type {Record<string, string>} */
+  const known = { yes: "native", "after splitting": "oversize", split: "oversize", no: "reject" };
+  return known[runs] ?? (runs.startsWith("100%") ? "native" : "decompose");
+}
+
+/** @param {any} entry A chip as shops call it, then as the compiler does. */
+function chipTitle(entry) {
+  return entry.chip === entry.target ? entry.chip : `${entry.chip} (${entry.target})`;
+}
+
 const grouped = new Intl.NumberFormat("en");
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -97,12 +109,19 @@ function placeShort(place) {
 }
 
 /**
- * Shorten a name from the left: its end is what tells it from its neighbours.
+ * Shorten a name in its middle: it begins with where it is, and its end tells it from its neighbours.
  * @param {string} text
  * @param {number} length
  */
-function tail(text, length) {
-  return text.length <= length ? text : `…${text.slice(1 - length)}`;
+function middle(text, length) {
+  if (text.length <= length) return text;
+  const end = Math.ceil((length - 1) * 0.6);
+  return `${text.slice(0, Math.max(0, length - 1 - end))}…${end > 0 ? text.slice(-end) : ""}`;
+}
+
+/** @param {string} word What the glossary says of a word that the page uses; empty if it has no such word. */
+function term(word) {
+  return model.index.terms[word] ?? "";
 }
 
 /** @param {number[]} shape */

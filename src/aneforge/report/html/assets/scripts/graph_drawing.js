@@ -156,7 +156,7 @@ class GraphDrawing {
     context.fillText(fitted(context, `${mark}${model.nodes.op[node]}${findings ? ` (${findings})` : ""}`, room), x, y - 7.5 * view.scale);
     context.fillStyle = colour("--quiet");
     context.font = `${size * 0.86}px ${family}`;
-    context.fillText(fitted(context, model.nodes.name[node], room, tail), x, y + 8 * view.scale);
+    context.fillText(fitted(context, model.nodes.name[node], room, middle), x, y + 8 * view.scale);
   }
 
   chosen() {

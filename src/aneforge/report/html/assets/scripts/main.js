@@ -15,11 +15,11 @@ function buildTheme() {
 }
 
 function buildTop() {
-  const { format, tool, count: length, targets } = model.index;
-  byId("about").textContent = [format, counted(length, "operation"), counted(targets.length, "chip"), tool && `aneforge ${tool}`].filter(Boolean).join(" · ");
+  const { format, tool, count: length, targets, chips } = model.index;
+  byId("about").textContent = [format, counted(length, "operation"), counted(chips, "chip"), tool && `aneforge ${tool}`].filter(Boolean).join(" · ");
   const select = byId("target");
   targets.forEach((/** @type {any} */ entry, /** @type {number} */ number) => {
-    select.append(el("option", { value: number, text: [entry.target, entry.title].filter(Boolean).join(": ") + (RUNS_MARKS[entry.runs] ?? ` (${entry.runs})`) }));
+    select.append(el("option", { value: number, text: chipTitle(entry) + (RUNS_MARKS[entry.runs] ?? ` (${entry.runs})`) }));
   });
   select.addEventListener("change", () => void chooseTarget(Number(select.value)));
 }
@@ -50,10 +50,11 @@ async function openReport() {
   await loadModel();
   buildTheme();
   buildTop();
+  buildCards();
   buildChips();
   buildNavigation();
   if (!model.index.targets.length) {
-    for (const section of document.querySelectorAll("main > section:not(#chips), .top nav")) section.remove();
+    for (const section of document.querySelectorAll("main > section:not(#headline, #chips), .top nav")) section.remove();
   } else {
     buildFindings();
     new GraphView();

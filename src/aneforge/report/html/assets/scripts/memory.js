@@ -21,16 +21,15 @@ class MemoryView {
   build() {
     const get = (/** @type {string} */ name) => (/** @type {number} */ row) => this.plan.allocations[name][row];
     const table = new Table("Allocations", [
-      { title: "Value", width: 240, value: get("value") },
-      { title: "State", width: 190, value: get("state") },
+      { title: "Operations", width: 280, value: (row) => this.name(row), text: (row) => middle(this.name(row), 33) },
+      { title: "Value", width: 200, value: get("value"), text: (row) => middle(get("value")(row), 23) },
+      { title: "State", width: 180, value: (row) => stateWords(get("state")(row)) },
       { title: "Memory", width: 90, value: get("memory") },
       { title: "Offset", width: 130, value: get("offset"), number: true },
       { title: "Size", width: 110, value: get("size"), text: (row) => bytes(get("size")(row)), number: true },
       { title: "First step", width: 100, value: get("first"), number: true },
       { title: "Last step", width: 100, value: get("last"), number: true },
-      { title: "Operations", width: 220, value: (row) => this.nodesOf(row).map(nodeName).join(", ") },
     ], (row) => this.choose(row));
-    this.none = el("p", { class: "quiet" });
     this.summary = el("p", { class: "quiet" });
     this.legend = el("div");
     this.chart = el("div", {},
@@ -38,7 +37,7 @@ class MemoryView {
       el("div", { class: "chart" }, this.surface.canvas, this.surface.tip),
       this.surface.status, this.legend,
       el("details", { class: "more" }, el("summary", { text: "Allocations as a table" }), table.element));
-    byId("memory-body").append(this.none, this.chart);
+    byId("memory-body").append(this.chart);
     return table;
   }
 
@@ -47,11 +46,9 @@ class MemoryView {
     this.plan = memory;
     this.chosen = null;
     this.surface.say("");
-    this.none.hidden = memory !== null;
-    this.chart.hidden = memory === null;
+    showSection("memory", memory !== null);
     if (memory === null) {
       this.table.show(0);
-      this.none.textContent = entry.failure === null ? "There is no memory plan." : `There is no compiled program: ${entry.failure}`;
       return;
     }
     const { steps, allocations } = memory;
@@ -65,7 +62,7 @@ class MemoryView {
     this.axis.reset(last + 1);
     const share = this.capacity > 0 ? ` (${percent(entry.peak / this.capacity)})` : "";
     this.summary.textContent = `Peak ${bytes(entry.peak)} of ${bytes(this.capacity)}${share}; ${count(this.onChip.length)} of ${counted(allocations.length, "value")} on chip.`;
-    this.legend.replaceChildren(legend([["--series-0", "buffers"], ["--series-1", "windows"], ...this.states.map((one, place) => /** @type {[string, string]} */ ([stateColour(place), one]))]));
+    this.legend.replaceChildren(legend([["--series-0", "in use: buffers", term("buffers")], ["--series-1", "in use: windows", term("windows")], ...this.states.map((one, place) => [stateColour(place), stateWords(one), term(stateWords(one))])]));
     this.table.show(allocations.length);
     this.surface.redraw();
   }
@@ -156,7 +153,7 @@ class MemoryView {
 
   /** @param {CanvasRenderingContext2D} context */
   drawMap(context) {
-    const { state: states, value, first, last } = this.plan.allocations;
+    const { state: states, first, last } = this.plan.allocations;
     context.textAlign = "left";
     context.textBaseline = "middle";
     for (const one of this.onChip) {
@@ -164,10 +161,9 @@ class MemoryView {
       const [left, top, width, height] = this.box(one);
       context.fillStyle = colour(stateColour(this.states.indexOf(states[one])));
       context.fillRect(left, top, Math.max(1, width - (width > 3 ? 1 : 0)), Math.max(1, height - (height > 3 ? 1 : 0)));
-      if (width < 40 || height < 13) continue;
-      context.fillStyle = colour("--card");
+      if (height < 13) continue;
       const shown = Math.max(left, this.axis.left) + 4;
-      context.fillText(fitted(context, value[one], left + width - shown - 5), shown, top + height / 2);
+      writeName(context, this.name(one), shown, top + height / 2, left + width - shown - 5);
     }
     if (this.chosen === null || !this.onChip.includes(this.chosen)) return;
     const [left, top, width, height] = this.box(this.chosen);
@@ -206,12 +202,17 @@ class MemoryView {
     return layer === undefined ? [] : state.target.timeline.nodes[layer];
   }
 
+  /** @param {number} one The user's names of the operations that make a value, or else the compiler's. */
+  name(one) {
+    return this.nodesOf(one).map(nodeName).join(", ") || this.plan.allocations.value[one];
+  }
+
   /** @param {number} one */
   describe(one) {
     const { value, state: states, memory, offset, size, first, last } = this.plan.allocations;
     const nodes = this.nodesOf(one);
     return [
-      `${value[one]}: ${states[one]}`,
+      `${value[one]}: ${stateWords(states[one])}`,
       ...(nodes.length ? [nodes.map(nodeName).join(", ")] : []),
       `${bytes(size[one])} in ${memory[one]} at ${count(offset[one])}`,
       first[one] === last[one] ? `step ${first[one]}` : `steps ${first[one]} to ${last[one]}`,
@@ -250,4 +251,9 @@ class MemoryView {
 /** @param {number} place */
 function stateColour(place) {
   return `--series-${(place + 2) % 9}`;
+}
+
+/** @param {string} name An allocation state as the glossary writes it. */
+function stateWords(name) {
+  return name.replaceAll("_", " ");
 }

@@ -6,12 +6,12 @@ function buildOperations() {
     { title: "Number", width: 90, value: (row) => row, number: true },
     { title: "Verdict", width: 135, value: (row) => VERDICTS.indexOf(state.target.verdicts[row]), text: (row) => state.target.verdicts[row], cell: (row) => badge(state.target.verdicts[row]), facets: VERDICTS },
     { title: "Operation", width: 150, value: (row) => nodes.op[row] },
-    { title: "Name", width: 260, value: (row) => nodes.name[row], text: (row) => tail(nodes.name[row], 28) },
+    { title: "Name", width: 260, value: (row) => nodes.name[row], text: (row) => middle(nodes.name[row], 28) },
     { title: "Findings", width: 100, value: (row) => state.target.findingsOf.get(row)?.length ?? 0, number: true },
     { title: "Time", width: 110, value: (row) => (state.target.layersOf.has(row) ? state.target.timeOf[row] : null), text: (row) => (state.target.layersOf.has(row) ? duration(state.target.timeOf[row]) : ""), number: true },
     { title: "Type", width: 80, value: (row) => nodes.dtype[row] },
     { title: "Shape", width: 170, value: (row) => shapeText(nodes.shape[row]) },
-    { title: "Place", width: 240, value: (row) => placeText(nodes.place[row]), text: (row) => tail(placeShort(nodes.place[row]), 27) },
+    { title: "Place", width: 240, value: (row) => placeText(nodes.place[row]), text: (row) => middle(placeShort(nodes.place[row]), 27) },
   ], (row) => chooseNode(row), { tall: true, empty: "The model has no operations." });
   byId("operations-body").append(table.element);
   listen("target", () => table.show(nodes.length));
@@ -22,9 +22,9 @@ function buildRemarks() {
   listen("target", () => {
     const { entry, notes, placement } = state.target;
     const parts = [];
-    if (entry.failure !== null) parts.push(el("h3", { text: "No compiled program" }), el("p", { text: entry.failure }));
+    if (entry.failure !== null) parts.push(el("h3", { text: "No program" }), el("p", { text: entry.reason }));
     if (model.index.notes.length) parts.push(el("h3", { text: "The model" }), noteList(model.index.notes));
-    parts.push(el("h3", { text: "fp16 and exactness" }), facts([
+    if (entry.failure === null) parts.push(el("h3", { text: "fp16 and exactness" }), facts([
       ["fp16 risk", [entry.risk, entry.riskReason].filter(Boolean).join(": ")],
       ["exactness", [entry.exactness, entry.exactnessReason].filter(Boolean).join(": ")],
       ["prediction rests on", entry.latency === null ? "" : `${entry.latency.rests_on} figures`],
@@ -68,7 +68,7 @@ function placementParts(placement) {
   const runs = placement.segments.slice(0, NOTES_SHOWN).map((/** @type {any} */ one) =>
     `${one.device}: ${counted(one.nodes.length, "operation")}, ${amount(one.microseconds, one.scheduler_units)}`);
   const more = placement.segments.length - runs.length;
-  if (more > 0) runs.push(`${counted(more, "further segment")}`);
+  if (more > 0) runs.push(`${counted(more, "further part")}`);
   return [
     el("h3", { text: `Placement by ${placement.path}` }),
     facts([

@@ -25,6 +25,17 @@ function tell(name) {
   for (const action of listeners.get(name) ?? []) action();
 }
 
+/**
+ * Show a section and its place in the list of sections, or neither: what a chip has nothing for takes no room.
+ * @param {string} name
+ * @param {boolean} shown
+ */
+function showSection(name, shown) {
+  byId(name).hidden = !shown;
+  const link = /** @type {HTMLElement | null} */ (document.querySelector(`.top nav a[href="#${name}"]`));
+  if (link) link.hidden = !shown;
+}
+
 let targetAsked = 0;
 
 /** @param {number} number */
@@ -36,7 +47,7 @@ async function chooseTarget(number) {
   state.target = loaded;
   state.finding = null;
   byId("target").value = String(number);
-  for (const place of document.querySelectorAll(".on-target")) place.textContent = `on ${loaded.entry.target}`;
+  for (const place of document.querySelectorAll(".on-target")) place.textContent = `on ${chipTitle(loaded.entry)}`;
   tell("target");
 }
 

@@ -11,6 +11,7 @@ const AROUND = 12; // rows kept ready above and below what is in sight
  * @property {(row: number) => string} [text]
  * @property {(row: number) => Node} [cell] An element instead of text.
  * @property {boolean} [number]
+ * @property {boolean} [prose] Sentences, which have two lines.
  * @property {string[]} [facets] Values to choose from; with them comes a select.
  */
 
@@ -224,7 +225,8 @@ class Table {
     const made = el("tr", { id: `${this.prefix}-${row}`, "data-row": row, "aria-rowindex": place + 2 });
     for (const column of this.columns) {
       const cell = el("td", { class: column.number ? "number" : null, title: this.full(column, row) });
-      cell.append(column.cell ? column.cell(row) : this.text(column, row));
+      const text = column.cell ? column.cell(row) : this.text(column, row);
+      cell.append(column.prose ? el("div", { class: "prose" }, text) : text);
       made.append(cell);
     }
     return made;

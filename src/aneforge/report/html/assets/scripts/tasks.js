@@ -1,7 +1,5 @@
 // The tasks that an engine would read, beside the layers and operations that they compute; what has none, and why.
 
-const NOT_ASKED = "The report was made without tasks.";
-
 /** Shows the first task of an operation; set when the section is built. */
 let showTasksOf = (/** @type {number} */ _node) => {};
 
@@ -12,24 +10,25 @@ function buildTasks() {
   const table = new Table("Tasks", [
     { title: "File", width: 70, value: get("file"), number: true },
     { title: "Task", width: 80, value: get("task"), number: true },
-    { title: "Layer", width: 130, value: get("layer") },
-    { title: "Operations", width: 200, value: (row) => names(get("nodes")(row)), text: (row) => tail(names(get("nodes")(row)), 21) },
-    { title: "Engine", width: 110, value: get("engine"), facets: ["NE", "PE"] },
-    { title: "Computes", width: 340, value: get("computes") },
-    { title: "Registers", width: 420, value: get("registers") },
+    { title: "Layer", width: 130, value: get("layer"), text: (row) => middle(get("layer")(row), 14) },
+    { title: "Operations", width: 200, value: (row) => names(get("nodes")(row)), text: (row) => middle(names(get("nodes")(row)), 21) },
+    { title: "Unit", width: 90, value: get("engine"), facets: ["NE", "PE"] },
+    { title: "Computes", width: 300, prose: true, value: get("computes") },
+    { title: "Registers", width: 420, prose: true, value: get("registers") },
   ], (row) => choose(get("nodes")(row)), { empty: "No task of this program is known." });
   const refused = new Table("Layers without a known program", [
     { title: "Layer", width: 130, value: lost("layer") },
     { title: "Kind", width: 150, value: lost("kind") },
-    { title: "Operations", width: 200, value: (row) => names(lost("nodes")(row)), text: (row) => tail(names(lost("nodes")(row)), 21) },
+    { title: "Operations", width: 200, value: (row) => names(lost("nodes")(row)), text: (row) => middle(names(lost("nodes")(row)), 21) },
     { title: "Rule", width: 140, value: lost("rule") },
-    { title: "Why", width: 420, value: lost("reason") },
+    { title: "Why", width: 420, prose: true, value: lost("reason") },
   ], (row) => choose(lost("nodes")(row)));
   const summary = el("p", { class: "quiet" });
   const without = el("div", {}, el("h3", { text: "Layers without a known program" }), refused.element);
   byId("tasks-body").append(summary, table.element, without);
   listen("target", () => {
     const { emission } = state.target;
+    showSection("tasks", Boolean(emission));
     summary.textContent = tasksSummary(emission);
     table.element.hidden = !emission?.tasks.length;
     without.hidden = !emission?.refused.length;
@@ -53,7 +52,7 @@ function choose(nodes) {
 
 /** @param {any} emission */
 function tasksSummary(emission) {
-  if (!emission) return state.target.entry.failure === null ? NOT_ASKED : `There is no compiled program: ${state.target.entry.failure}`;
+  if (!emission) return "";
   if (emission.failure !== null) return `No tasks are known for this chip: ${emission.failure}`;
   const { tasks, refused, idle } = emission;
   const layers = new Set(tasks.layer).size;

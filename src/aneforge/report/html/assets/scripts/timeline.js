@@ -1,8 +1,11 @@
-// The predicted timeline: a lane for each engine, cuts between segments, and partitions as bands.
+// The predicted timeline: a lane for each unit of the engine, and a band for each program where there are several.
 
-const ENGINES = ["NE", "PE", "DMA"]; // always shown; others where a layer runs on them
-/** What limits a layer, and its colour. */
-const BOUNDS = [["compute", "--series-0"], ["weights", "--series-1"], ["activations", "--series-2"], ["elements", "--series-3"], ["host", "--series-7"]];
+const ENGINES = ["host", "NE", "PE", "TE", "DMA"]; // in this order, as far as a layer runs on them
+/** What limits a layer in the report and on the page, and its colour. */
+const BOUNDS = [
+  ["host", "the host's call", "--series-7"], ["compute", "compute", "--series-0"], ["weights", "weights", "--series-1"], ["on chip", "on-chip memory", "--series-6"],
+  ["activations", "activations", "--series-2"], ["elements", "elements", "--series-3"], ["nothing", "fixed time", "--series-8"],
+];
 const LANE = { head: 44, height: 46, gap: 6, least: 8 };
 
 class TimelineView {
@@ -10,8 +13,7 @@ class TimelineView {
     this.axis = new Axis(56);
     this.layers = /** @type {any} */ (null);
     this.lanes = /** @type {Array<{engine: string, layers: number[], depth: Uint16Array, rows: number}>} */ ([]);
-    this.bands = /** @type {Array<{partition: number, start: number, end: number}>} */ ([]);
-    this.cuts = /** @type {Array<{segment: number, start: number}>} */ ([]);
+    this.programs = /** @type {Array<{program: number, start: number, end: number}>} */ ([]);
     this.order = /** @type {number[]} */ ([]);
     this.layer = /** @type {number | null} */ (null);
     this.surface = new Surface("Predicted timeline. Left and right arrows go from layer to layer, plus and minus zoom, 0 shows all, Enter opens the operation.", this);
@@ -25,53 +27,49 @@ class TimelineView {
     const table = new Table("Layers", [
       { title: "Start", width: 100, value: get("start"), text: (row) => duration(get("start")(row)), number: true },
       { title: "Duration", width: 100, value: get("duration"), text: (row) => duration(get("duration")(row)), number: true },
-      { title: "Engine", width: 90, value: get("engine") },
-      { title: "Kind", width: 150, value: get("kind") },
-      { title: "Layer", width: 210, value: get("layer") },
-      { title: "Segment", width: 90, value: get("segment"), number: true },
-      { title: "Partition", width: 95, value: get("partition"), number: true },
-      { title: "Limited by", width: 130, value: get("bound") },
+      { title: "Unit", width: 80, value: get("engine") },
+      { title: "Operations", width: 300, value: (row) => this.name(row), text: (row) => middle(this.name(row), 36) },
+      { title: "Kind", width: 160, value: get("kind") },
+      { title: "Layer", width: 190, value: get("layer"), text: (row) => middle(get("layer")(row), 22) },
+      { title: "Program", width: 90, value: get("segment"), number: true },
+      { title: "Limited by", width: 140, value: (row) => boundOf(get("bound")(row))[1] },
       { title: "Exactness", width: 110, value: get("exactness") },
-      { title: "Operations", width: 220, value: (row) => get("nodes")(row).map(nodeName).join(", ") },
     ], (row) => this.choose(row));
-    this.none = el("p", { class: "quiet" });
+    this.legend = el("div");
     this.chart = el("div", {},
       el("div", { class: "tools" }, ...keyButtons(this.surface, [["+", "Zoom in", "+"], ["−", "Zoom out", "-"], ["Fit", "Show the whole time", "0"], ["◀", "Layer before", "ArrowLeft"], ["▶", "Next layer", "ArrowRight"]])),
       el("div", { class: "chart" }, this.surface.canvas, this.surface.tip),
       this.surface.status,
-      legend([...BOUNDS.map(([name, property]) => /** @type {[string, string]} */ ([property, `limited by ${name}`])), ["--series-8", "by something else"], ["--reject", "segment cut"]]),
+      this.legend,
       el("details", { class: "more" }, el("summary", { text: "Layers as a table" }), table.element));
-    byId("timeline-body").append(this.none, this.chart);
+    byId("timeline-body").append(this.chart);
     return table;
   }
 
   show() {
     this.layers = state.target.timeline;
     this.layer = null;
-    this.none.hidden = this.layers.length > 0;
-    this.chart.hidden = !this.layers.length;
-    this.none.textContent = state.target.entry.failure === null ? "The program has no layers." : `There is no compiled program: ${state.target.entry.failure}`;
+    showSection("timeline", this.layers.length > 0);
     this.surface.say("");
     this.arrange();
+    this.legend.replaceChildren(...this.legends());
     this.table.show(this.layers.length);
     this.surface.redraw();
   }
 
   arrange() {
-    const { start, duration: length, engine, segment, partition } = this.layers;
+    const { start, duration: length, engine, segment } = this.layers;
     this.order = Array.from(start.keys());
     this.order.sort((one, other) => start[one] - start[other] || one - other);
     const others = [...new Set(engine)].filter((one) => !ENGINES.includes(one)).sort();
-    this.lanes = [...ENGINES, ...others].map((name) => this.lane(name));
+    this.lanes = [...ENGINES.filter((one) => engine.includes(one)), ...others].map((name) => this.lane(name));
     let end = 0;
-    this.bands = [];
-    this.cuts = [];
+    this.programs = [];
     for (const layer of this.order) {
       end = Math.max(end, start[layer] + length[layer]);
-      const band = this.bands.at(-1);
-      if (band && band.partition === partition[layer]) band.end = end;
-      else this.bands.push({ partition: partition[layer], start: start[layer], end });
-      if (this.cuts.at(-1)?.segment !== segment[layer]) this.cuts.push({ segment: segment[layer], start: start[layer] });
+      const band = this.programs.at(-1);
+      if (band && band.program === segment[layer]) band.end = end;
+      else this.programs.push({ program: segment[layer], start: start[layer], end });
     }
     this.axis.reset(end);
     this.surface.canvas.style.height = `${LANE.head + this.lanes.length * (LANE.height + LANE.gap)}px`;
@@ -98,10 +96,24 @@ class TimelineView {
     return { engine, layers, depth, rows: Math.max(1, ends.length) };
   }
 
-  /** @param {number} layer */
-  colourOf(layer) {
-    const bound = this.layers.bound[layer];
-    return BOUNDS.find(([name]) => name === bound)?.[1] ?? "--series-8";
+  /** What the colours and the lanes mean, of those that are drawn. */
+  legends() {
+    const bounds = new Set(this.layers.bound);
+    const known = BOUNDS.filter(([name]) => bounds.has(name)).map(([name, words, property]) => [property, `limited by ${words}`, term(name) || term(words)]);
+    const other = [...bounds].filter((one) => !BOUNDS.some(([name]) => name === one)).map((one) => ["--heat-5", `limited by ${one}`]);
+    const units = el("dl", { class: "units" });
+    for (const { engine } of this.lanes) if (term(engine)) units.append(el("dt", { text: engine, title: term(engine) }), el("dd", { text: term(engine) }));
+    return [legend([...known, ...other]), units];
+  }
+
+  /**
+   * The user's names of what a layer carries out; the host's call carries out none.
+   * @param {number} layer
+   */
+  name(layer) {
+    const { nodes, engine, kind, segment } = this.layers;
+    if (nodes[layer].length) return nodes[layer].map(nodeName).join(", ");
+    return engine[layer] === "host" ? `call of program ${segment[layer] + 1}` : kind[layer];
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} width @param {number} height */
@@ -115,9 +127,8 @@ class TimelineView {
     context.textBaseline = "middle";
     this.drawBands(context, height);
     this.axis.draw(context, 0, height, duration);
-    this.nameBands(context);
+    this.namePrograms(context);
     this.lanes.forEach((lane, number) => this.drawLane(context, lane, number));
-    this.drawCuts(context, height);
     context.restore();
     context.textBaseline = "middle";
     context.textAlign = "left";
@@ -125,7 +136,6 @@ class TimelineView {
     this.lanes.forEach((lane, number) => context.fillText(lane.engine, 10, this.laneTop(number) + LANE.height / 2));
     context.fillStyle = colour("--quiet");
     context.fillText("time", 10, 9);
-    context.fillText("part", 10, 31);
   }
 
   /** @param {number} number */
@@ -135,7 +145,7 @@ class TimelineView {
 
   /** @param {CanvasRenderingContext2D} context @param {number} height */
   drawBands(context, height) {
-    this.bands.forEach((band, number) => {
+    this.programs.forEach((band, number) => {
       const [from, to] = this.bandEdges(band);
       if (to - from < 0.5) return;
       context.fillStyle = colour(number % 2 ? "--raised" : "--card");
@@ -144,12 +154,12 @@ class TimelineView {
   }
 
   /** @param {CanvasRenderingContext2D} context */
-  nameBands(context) {
-    this.bands.forEach((band, number) => {
+  namePrograms(context) {
+    this.programs.forEach((band, number) => {
       const [from, to] = this.bandEdges(band);
       if (to - from < 12) return;
       context.fillStyle = colour(number % 2 ? "--raised" : "--card");
-      const words = fitted(context, `partition ${band.partition}`, to - from - 8);
+      const words = fitted(context, `program ${band.program + 1}`, to - from - 8);
       context.fillRect(from + 2, 22, context.measureText(words).width + 4, 18);
       context.fillStyle = colour("--quiet");
       context.fillText(words, from + 4, 31);
@@ -166,6 +176,8 @@ class TimelineView {
   drawLane(context, lane, number) {
     const height = LANE.height / lane.rows;
     let drawn = -1;
+    /** @type {Array<{name: string, left: number, right: number, top: number}>} */
+    const runs = [];
     lane.layers.forEach((layer, place) => {
       const start = this.layers.start[layer];
       if (start > this.axis.to) return;
@@ -173,13 +185,19 @@ class TimelineView {
       const to = this.axis.x(start + this.layers.duration[layer]);
       if (to < this.axis.left || (lane.rows === 1 && to - drawn < 0.4 && layer !== this.layer)) return;
       drawn = to;
-      this.drawLayer(context, layer, from, this.laneTop(number) + lane.depth[place] * height, Math.max(1, to - from), height);
+      const top = this.laneTop(number) + lane.depth[place] * height;
+      this.drawLayer(context, layer, from, top, Math.max(1, to - from), height);
+      const name = this.name(layer);
+      const run = runs.at(-1);
+      if (run?.name === name && run.top === top && from - run.right < 1.5) run.right = to;
+      else runs.push({ name, left: from, right: to, top });
     });
+    for (const run of runs) this.nameRun(context, run, height);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} layer @param {number} left @param {number} top @param {number} width @param {number} height */
   drawLayer(context, layer, left, top, width, height) {
-    context.fillStyle = colour(this.colourOf(layer));
+    context.fillStyle = colour(boundOf(this.layers.bound[layer])[2]);
     context.fillRect(left, top + 1, Math.max(1, width - (width > 3 ? 1 : 0)), height - 2);
     if (layer === this.layer) {
       context.strokeStyle = colour("--text");
@@ -187,33 +205,17 @@ class TimelineView {
       context.strokeRect(left, top + 1.5, Math.max(3, width - 1), height - 3);
       context.lineWidth = 1;
     }
-    if (width < 34 || height < 12) return;
-    context.fillStyle = colour("--card");
-    const shown = Math.max(left, this.axis.left) + 5;
-    context.fillText(fitted(context, this.layers.kind[layer], left + width - shown - 6), shown, top + height / 2);
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {number} height */
-  drawCuts(context, height) {
-    context.strokeStyle = colour("--reject");
-    context.setLineDash([5, 4]);
-    let labelled = -Infinity;
-    for (const cut of this.cuts.slice(1)) {
-      const x = Math.round(this.axis.x(cut.start)) + 0.5;
-      if (x < this.axis.left || x > this.axis.left + this.axis.width) continue;
-      context.beginPath();
-      context.moveTo(x, 20);
-      context.lineTo(x, height);
-      context.stroke();
-      const words = `segment ${cut.segment}`;
-      if (x - labelled < 76) continue;
-      labelled = x;
-      context.fillStyle = colour("--card");
-      context.fillRect(x + 1, height - 17, context.measureText(words).width + 8, 15);
-      context.fillStyle = colour("--reject-text");
-      context.fillText(words, x + 4, height - 9);
-    }
-    context.setLineDash([]);
+  /**
+   * Layers beside each other that carry out the same operations have its name once.
+   * @param {CanvasRenderingContext2D} context
+   * @param {{name: string, left: number, right: number, top: number}} run
+   * @param {number} height
+   */
+  nameRun(context, { name, left, right, top }, height) {
+    const shown = Math.max(left, this.axis.left) + 5;
+    if (height >= 12) writeName(context, name, shown, top + height / 2, right - shown - 5);
   }
 
   /** @param {number} dx */
@@ -241,12 +243,12 @@ class TimelineView {
 
   /** @param {number} layer */
   describe(layer) {
-    const { kind, layer: name, engine, segment, partition, start, duration: length, bound, exactness, nodes } = this.layers;
+    const { kind, layer: name, engine, segment, start, duration: length, bound, exactness } = this.layers;
     return [
-      `${kind[layer]} ${name[layer]}`,
-      `${engine[layer]}, segment ${segment[layer]}, partition ${partition[layer]}`,
-      `${duration(length[layer])} from ${duration(start[layer])}, limited by ${bound[layer]}`,
-      `${exactness[layer]}; ${nodes[layer].map(nodeName).join(", ") || "no operation of the model"}`,
+      this.name(layer),
+      `${kind[layer]} ${name[layer]} on ${engine[layer]}, program ${segment[layer] + 1}`,
+      `${duration(length[layer])} from ${duration(start[layer])}, limited by ${boundOf(bound[layer])[1]}`,
+      exactness[layer],
     ].join("\n");
   }
 
@@ -282,4 +284,9 @@ class TimelineView {
     else return false;
     return true;
   }
+}
+
+/** @param {string} bound What limits a layer: its name in the report, its words here, its colour. */
+function boundOf(bound) {
+  return BOUNDS.find(([name]) => name === bound) ?? [bound, bound, "--heat-5"];
 }

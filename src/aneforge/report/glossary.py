@@ -43,7 +43,7 @@ class Glossary(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @cache
 def glossary() -> tuple[Group, ...]:
     """Return all terms, by group."""
-    data = files("aneforge.commands").joinpath("data/glossary.toml").read_bytes()
+    data = files("aneforge.report").joinpath("data/glossary.toml").read_bytes()
     return msgspec.toml.decode(data, type=Glossary).groups
 
 
@@ -63,7 +63,7 @@ def find_term(word: str) -> tuple[str, Term] | None:
 
     >>> found = find_term("Segments")
     >>> found is not None and found[0]
-    'segment'
+    'program'
     """
     name = spellings().get(word.casefold())
     return next(((name, group.terms[name]) for group in glossary() if name in group.terms), None) if name else None
