@@ -21,6 +21,7 @@ import msgspec
 from aneforge.cli.screen import show_report
 from aneforge.evidence import Evidence
 from aneforge.report.gate import FAIL_ON, outcome
+from aneforge.report.grouping import fold_results
 from aneforge.report.html.page import html
 from aneforge.report.junit import junit
 from aneforge.report.model import NO, Latency
@@ -57,7 +58,6 @@ def disagreeing_forms(report: Report, threshold: Threshold) -> Iterator[tuple[st
     shown = terminal(report, threshold)
     for form, found in (
         ("SARIF", sarif_findings(report)),
-        ("Markdown", markdown_findings(report)),
         ("HTML", page_findings(page)),
     ):
         if sorted(found) != findings:
@@ -69,6 +69,8 @@ def disagreeing_forms(report: Report, threshold: Threshold) -> Iterator[tuple[st
     ):
         if said != lines:
             yield f"{form} has another line for a target", f"{said}\n{lines}"
+    if markdown_findings(report) != folded_findings(report):
+        yield "Markdown has other findings", f"{markdown_findings(report)}\n{folded_findings(report)}"
     worst = {(target, node): (rule, severity) for target, rule, severity, node, _ in reversed(in_order(report)) if node}
     if csv_worst(report) != worst:
         yield "CSV has other findings", f"{csv_worst(report)}\n{worst}"
@@ -112,18 +114,24 @@ def sarif_findings(report: Report) -> Iterator[Finding]:
             yield target, one["ruleId"], own["severity"], node, own["evidence"] or NO_LIMIT
 
 
-HEAD = re.compile(r"- \*\*(\S+)\*\* (\w+): `[^`]*`(?: at `([^`]*)`)? on (.*)")
+HEAD = re.compile(
+    r"- \*\*(\w+)\*\* `[^`]*`(?: at `([^`]*)`)?(?: and (\d+) more)? on .* \((\S+?)(?:, \d+% of the time)?\)"
+)
+"""Severity, name of the node, number of others, rule."""
 
 
-def markdown_findings(report: Report) -> Iterator[Finding]:
-    """Yield the findings that Markdown has."""
-    head: re.Match[str] | None = None
-    for line in markdown(report).splitlines():
-        head = HEAD.fullmatch(line) or head
-        kind, _, evidence = line.partition("evidence: ")
-        if kind == "    - " and head is not None:
-            for target in head[4].split(", "):
-                yield target, head[1], head[2], head[3] or "", evidence
+def markdown_findings(report: Report) -> list[tuple[str, str, str, int]]:
+    """Return the findings that Markdown has: rule, severity, name of the node, number of other operations."""
+    heads = [found for line in markdown(report).splitlines() if (found := HEAD.fullmatch(line)) is not None]
+    return [(head[4], head[1], head[2] or "", int(head[3] or 0)) for head in heads]
+
+
+def folded_findings(report: Report) -> list[tuple[str, str, str, int]]:
+    """Return the findings of a report as they are folded for readers."""
+    return [
+        (one.first.finding.rule, one.first.finding.severity, one.first.node, len(one.others))
+        for one in fold_results(report)
+    ]
 
 
 def markdown_lines(report: Report) -> Mapping[str, Line]:
@@ -131,8 +139,10 @@ def markdown_lines(report: Report) -> Mapping[str, Line]:
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in markdown(report).splitlines() if line[:1] == "|"
     ]
-    names = {name: place for place, name in enumerate(rows[0])}
-    return {row[0]: Line(row[names["latency"]], row[names["fp16 risk"]], row[names["exactness"]]) for row in rows[2:]}
+    start = next(place for place, row in enumerate(rows) if row[0] == "target")
+    names = {name: place for place, name in enumerate(rows[start])}
+    wanted = [names[name] for name in ("latency", "fp16 risk", "exactness")]
+    return {row[0]: Line(*(row[place] for place in wanted)) for row in rows[start + 2 :]}
 
 
 BLOCK = re.compile(r'<script type="application/octet-stream" id="block-\d+">([^<]*)</script>')

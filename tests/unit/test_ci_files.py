@@ -21,7 +21,7 @@ from aneforge.report.written import load_report
 from built_libraries import put_built_libraries
 from release_contents import file_names
 from report_models import saved
-from shell_tools import asked_of, run_shell, with_recorder
+from shell_tools import asked_of, run_shell, with_command, with_recorder
 
 if TYPE_CHECKING:
     import subprocess
@@ -82,6 +82,17 @@ class Workflow(msgspec.Struct):
     """A GitHub workflow."""
 
     jobs: dict[str, Job]
+
+
+class Hook(msgspec.Struct):
+    """A hook of pre-commit."""
+
+    id: str
+    entry: str
+    language: str
+    files: str
+    args: list[str] = []
+    additional_dependencies: list[str] = []
 
 
 def read(name: str, kind: type[Read]) -> Read:
@@ -249,3 +260,17 @@ def test_the_steps_of_the_dockerfile_build_an_image(tmp_path: Path, clean_enviro
     installed = {**clean_environment, "PYTHONPATH": str(tmp_path / "installed")}
     shown = run_shell("sh", f'"{sys.executable}" "{tmp_path}/installed/bin/aneforge" --version', tmp_path, installed)
     assert shown.stdout.strip().endswith(__version__), shown.stderr
+
+
+def test_the_hook_of_pre_commit(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    (hook,) = read(".pre-commit-hooks.yaml", list[Hook])
+    assert hook.language == "python"
+    environment = with_command(tmp_path, clean_environment)
+    for name, length in (("good.onnx", 64), ("long.onnx", LONG)):
+        assert re.search(hook.files, f"models/{saved(tmp_path / name, length).name}")
+    call = " ".join([hook.entry, *hook.args])
+    passed = run_shell("sh", f"{call} good.onnx", tmp_path, environment)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    failed = run_shell("sh", f"{call} good.onnx long.onnx", tmp_path, environment)
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    assert "long.onnx" in failed.stdout

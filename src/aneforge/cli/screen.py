@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from aneforge.cli.showing import cut_text, listed, names_once, print_wrapped, show_answers, show_details, where
+from aneforge.cli.showing import cut_text, print_wrapped, show_answers, show_details, where
 from aneforge.cli.terminal import STYLES, console
 from aneforge.graph.precision import TAKEN
+from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, has_limit, listed, names_once
 from aneforge.report.grouping import fold_results, group_findings
 from aneforge.report.headline import (
-    counting,
     findings_text,
     result_rows,
     shop_names,
     verdict_line,
     with_shop_name,
 )
-from aneforge.report.model import COREML, NO, SPLIT, YES
+from aneforge.report.model import COREML, NO, YES
 from aneforge.report.predicted import SOME_TARGETS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from aneforge.report.gate import Outcome
-    from aneforge.report.grouping import Folded, Grouped
+    from aneforge.report.grouping import Folded
     from aneforge.report.headline import ResultRow
     from aneforge.report.model import Report
 
@@ -182,58 +182,26 @@ def show_finding(out: Console, report: Report, folded: Folded, *, verbose: bool)
     others = len(folded.others)
     more = f" and {others} more" if others else ""
     share = "" if finding.share is None else f", {finding.share:.0%} of the time"
-    everywhere = len(report.targets) > 1 and {target.target for target in report.targets} == set(one.targets)
-    on = "all chips" if everywhere else listed(shop_names(report, one.targets))
+    on = chips_text(report, one.targets)
     head = f"{finding.severity} {finding.op}{where(one.node, finding.location)}{more} on {on} ({finding.rule}{share})"
     print_wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))
     print_wrapped(out, with_shop_name(report, finding), indent=2)
-    if is_number(finding.seen) and is_number(finding.limit):
+    if has_limit(finding):
         print_wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
     if finding.remedy:
         print_wrapped(out, f"remedy: {finding.remedy}", indent=2)
-    print_wrapped(out, f"evidence: {evidence_of(report, one, verbose=verbose)}", indent=2, style="dim")
+    print_wrapped(out, f"evidence: {evidence_by_chip(report, one, whole=verbose)}", indent=2, style="dim")
     if verbose and finding.threads:
         print_wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
     if folded.others:
         print_wrapped(out, f"also: {listed(names_once(folded.others))}", indent=2, style="dim")
 
 
-def evidence_of(report: Report, group: Grouped, *, verbose: bool) -> str:
-    """Return how a finding is known; where that differs between targets, each with its chips."""
-    found: dict[str, list[str]] = {}
-    for target in report.targets:
-        for one in target.findings if target.target in group.targets else ():
-            if (one.rule, one.severity, one.node) == (group.finding.rule, group.finding.severity, group.finding.node):
-                text = str(one.evidence) if verbose and one.evidence is not None else one.evidence_text
-                found.setdefault(text, []).append(target.target)
-    if len(found) <= 1:
-        return next(iter(found), group.finding.evidence_text)
-    return "; ".join(f"{listed(shop_names(report, targets))}: {text}" for text, targets in found.items())
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is a number, and no answer of yes or no."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def show_end(out: Console, report: Report, result: Outcome) -> None:
     """Print the verdict once more: whether the check passes, and if not, what counts, in the words of --fail-on."""
-    count = len(group_findings(report))
-    apart = [f"{result.known} known from the baseline"] if result.known else []
-    apart += [f"{findings_text(result.doubted)} with weaker evidence than asked for"] if result.doubted else []
-    known = f" ({', '.join(apart)})" if apart else ""
     whole = [one for one in result.failures if one.finding is None]
     for one in whole[:SHOWN_FAILURES]:
         print_wrapped(out, f"{', '.join(shop_names(report, [one.target])) or one.target}: {one.reason}")
     if len(whole) > SHOWN_FAILURES:
         print_wrapped(out, f"and {len(whole) - SHOWN_FAILURES} more")
-    if result.ok:
-        show_verdict(out, f"passed{known}", ok=True)
-        return
-    lets = "; --fail-on reject lets splitting pass" if splits_alone(report, result) else ""
-    show_verdict(out, f"failed: {counting(result, count)}{known}{lets}", ok=False)
-
-
-def splits_alone(report: Report, result: Outcome) -> bool:
-    """Return whether nothing is against a model but that the compiler has to split something in it."""
-    return set(result.counts) == {"oversize"} and any(one.runs == SPLIT for one in report.targets)
+    show_verdict(out, closing_line(report, result), ok=result.ok)

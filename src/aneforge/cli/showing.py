@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from aneforge.cli.terminal import plain_table
+from aneforge.report.finding_texts import listed
 from aneforge.report.headline import shop_name, shop_names
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER
 from aneforge.report.numbers import bytes_text, latency_text
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cut_text",
-    "listed",
-    "names_once",
     "print_wrapped",
     "show_answers",
     "show_details",
@@ -44,7 +42,6 @@ COREML_LEGEND = (
 )
 TABLE_WIDTH = 72
 """Columns that the table of targets needs; on a narrower terminal each target is a sentence."""
-SHOWN_TARGETS = 6
 SHOWN_REASON = 160
 
 
@@ -232,25 +229,6 @@ def cut_text(text: str, most: int = SHOWN_REASON + 2) -> str:
     """
     once = "; ".join(dict.fromkeys(text.split("; ")))
     return once if len(once) <= most else f"{once[: most - 2].rstrip()} …"
-
-
-def names_once(names: Sequence[str]) -> list[str]:
-    """Return names, each once, with how often it comes: one node of a file can become many operations.
-
-    >>> names_once(["a", "b", "a"])
-    ['a (2)', 'b']
-    """
-    return [name if count == 1 else f"{name} ({count})" for name, count in Counter(names).items()]
-
-
-def listed(targets: Sequence[str]) -> str:
-    """Return names of targets, the first few of many.
-
-    >>> listed(["a", "b"]), listed(list("abcdefgh"))
-    ('a, b', 'a, b, c, d, e, f and 2 more')
-    """
-    more = len(targets) - SHOWN_TARGETS
-    return ", ".join(targets[:SHOWN_TARGETS]) + (f" and {more} more" if more > 0 else "")
 
 
 def print_wrapped(

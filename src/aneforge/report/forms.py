@@ -31,13 +31,6 @@ def as_sarif(report: Report) -> str:
     return sarif(report)
 
 
-def as_markdown(report: Report) -> str:
-    """Return Markdown."""
-    from aneforge.report.tables import markdown  # noqa: PLC0415 - loaded when it is needed
-
-    return markdown(report)
-
-
 def as_csv(report: Report) -> str:
     """Return every verdict as CSV."""
     from aneforge.report.tables import csv_text  # noqa: PLC0415 - loaded when it is needed
@@ -62,14 +55,13 @@ def as_trace(report: Report) -> str:
 PLAIN: Mapping[str, Callable[[Report], str]] = {
     "json": as_json,
     "sarif": as_sarif,
-    "markdown": as_markdown,
     "csv": as_csv,
     "html": as_html,
     "trace": as_trace,
 }
 PASSED, FAILED = "passed", "failed"
-JUNIT, NETRON = "junit", "netron"
-FORMS = (*PLAIN, JUNIT, NETRON)
+MARKDOWN, JUNIT, NETRON = "markdown", "junit", "netron"
+FORMS = (*PLAIN, MARKDOWN, JUNIT, NETRON)
 
 
 def refuse_form(form: str, model: str | Path | None = None) -> None:
@@ -109,6 +101,11 @@ def written_form(
         GraphError: The model is no ONNX file, so that no verdict can be written into it.
         ImportError: A package that the form needs is not installed.
     """
+    if form == MARKDOWN:
+        from aneforge.report.gate import outcome  # noqa: PLC0415 - loaded when it is needed
+        from aneforge.report.tables import markdown  # noqa: PLC0415 - as above
+
+        return markdown(report, outcome(report, threshold, baseline))
     if form == JUNIT:
         from aneforge.report.junit import junit  # noqa: PLC0415 - loaded when it is needed
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING
 
-from aneforge.report.gate import shared_key
-from aneforge.report.grouping import group_findings
+from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, has_limit, names_once
+from aneforge.report.gate import outcome
+from aneforge.report.grouping import fold_results, group_findings
+from aneforge.report.headline import findings_text, result_rows, verdict_line, with_shop_name
 from aneforge.report.model import COREML, DIRECT
 from aneforge.report.numbers import bytes_text, latency_text
 
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from aneforge.report.gate import Failed, Outcome
+    from aneforge.report.grouping import Folded
+    from aneforge.report.headline import ResultRow
     from aneforge.report.model import Report, TargetReport
+    from aneforge.rules.rule import Finding
 
 __all__ = ["annotation_lines", "csv_text", "markdown"]
 
@@ -23,6 +29,11 @@ PATHS = {DIRECT: "direct dispatch", COREML: "Core ML"}
 """How a model reaches the engine, in words."""
 LEVELS = {"reject": "warning", "oversize": "warning", "warn": "warning"}
 """What a CI calls findings that do not fail a check; the others are notices. What fails one is an error."""
+CHIP_COLUMNS = ("chips", "runs", "time", "most of it", "what to change")
+TARGET_COLUMNS = (
+    "target", "chips", "runs", "native", "decomposed", "oversize", "rejected", "programs", "latency", "weights",
+    "on-chip peak", "fp16 risk", "exactness",
+)  # fmt: skip
 CSV_COLUMNS = [
     "target",
     "number",
@@ -40,42 +51,71 @@ CSV_COLUMNS = [
 ]
 
 
-def markdown(report: Report) -> str:
-    """Return a report as Markdown: a table of targets, then every finding once.
+def markdown(report: Report, result: Outcome | None = None) -> str:
+    """Return a report as Markdown, in the order of the terminal: verdict, chips, findings, numbers of every target.
+
+    The outcome is that of a check with the default threshold if none is given.
 
     >>> import aneforge as af
     >>> from aneforge.report import check
-    >>> print(markdown(check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)).splitlines()[0])
-    # graph
+    >>> report = check(af.input((1, 4), name="x").relu(), af.targets.Family.A15)
+    >>> markdown(report).splitlines()[2].startswith("**passed**: graph runs on ")
+    True
     """
-    rows = [
-        ["target", "chips", "runs", "native", "decomposed", "oversize", "rejected", "programs", "latency", "weights",
-         "on-chip peak", "fp16 risk", "exactness"],
-        *([cell(text) for text in markdown_row(one)] for one in report.targets),
-    ]  # fmt: skip
+    judged = result or outcome(report)
     paths = ", ".join(dict.fromkeys(PATHS[one.path] for one in report.targets))
-    verdict = [f"**{cell(report.verdict)}**", ""] if report.verdict else []
-    lines = [
-        f"# {cell(report.model)}",
-        "",
-        *verdict,
-        f"{len(report.nodes)} operations, {report.format}. Path: {paths}.",
-        "",
-    ]
-    lines += [f"- {note}" for note in report.notes] + ([""] if report.notes else [])
-    lines += markdown_table(rows)
-    found = group_findings(report)
+    lines = [f"# {cell(report.model)}", "", bold_verdict(verdict_line(report, judged)), ""]
+    lines += [f"{len(report.nodes)} operations, {report.format}. Path: {paths}.", ""]
+    lines += [f"- {cell(note)}" for note in report.notes] + ([""] if report.notes else [])
+    lines += markdown_table([CHIP_COLUMNS, *(chip_cells(row) for row in result_rows(report))])
+    lines += finding_lines(report)
+    lines += ["", "## Every target", ""]
+    lines += markdown_table([TARGET_COLUMNS, *([cell(text) for text in markdown_row(one)] for one in report.targets)])
+    lines += ["", *(f"- {one.target}: {cell(one.reason)}" for one in whole(judged))]
+    lines += ["", bold_verdict(closing_line(report, judged))]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def bold_verdict(line: str) -> str:
+    """Return a verdict with its word in bold.
+
+    >>> bold_verdict("passed (1 known from the baseline)")
+    '**passed** (1 known from the baseline)'
+    """
+    return cell(re.sub(r"^(passed|failed)", r"**\1**", line))
+
+
+def chip_cells(row: ResultRow) -> list[str]:
+    """Return the cells of chips that fare alike; what has no program has a reason in the place of a time."""
+    return [cell(text) for text in (row.chips, row.runs, row.reason or row.time, row.cost, row.change)]
+
+
+def finding_lines(report: Report) -> Iterator[str]:
+    """Yield the findings, worst first, folded as the terminal folds them."""
+    found = fold_results(report)
     if found:
-        lines += ["", "## Findings", ""]
-    for one in found:
-        finding = one.finding
+        yield from ("", f"## {findings_text(len(group_findings(report)))}, worst first", "")
+    for folded in found:
+        one, finding = folded.first, folded.first.finding
         at = f" at `{one.node}`" if one.node else ""
-        lines.append(f"- **{finding.rule}** {finding.severity}: `{finding.op}`{at} on {', '.join(one.targets)}")
-        lines.append(f"    - {cell(finding.message)}")
-        lines += [f"    - remedy: {cell(finding.remedy)}"] if finding.remedy else []
-        lines.append(f"    - evidence: {cell(finding.evidence_text)}")
-        lines += [f"    - reported in: {', '.join(finding.threads)}"] if finding.threads else []
-    return "\n".join(lines) + "\n"
+        share = "" if finding.share is None else f", {finding.share:.0%} of the time"
+        chips = chips_text(report, one.targets)
+        yield f"- **{finding.severity}** `{finding.op}`{at}{more_text(folded)} on {chips} ({finding.rule}{share})"
+        yield f"    - {cell(with_shop_name(report, finding))}"
+        if has_limit(finding):
+            yield f"    - seen: {finding.seen}, limit: {finding.limit}"
+        if finding.remedy:
+            yield f"    - remedy: {cell(finding.remedy)}"
+        yield f"    - evidence: {cell(evidence_by_chip(report, one))}"
+        if finding.threads:
+            yield f"    - reported in: {', '.join(finding.threads)}"
+        if folded.others:
+            yield f"    - also: {cell(', '.join(names_once(folded.others)))}"
+
+
+def more_text(folded: Folded) -> str:
+    """Return how many other operations have a finding."""
+    return f" and {len(folded.others)} more" if folded.others else ""
 
 
 def markdown_row(target: TargetReport) -> list[str]:
@@ -135,33 +175,53 @@ def csv_text(report: Report) -> str:
 
 
 def annotation_lines(report: Report, result: Outcome) -> str:
-    """Return lines that a CI shows beside the code: errors for what fails, warnings and notices for the rest.
+    """Return lines that a CI shows beside the code: the verdict, then the findings as the terminal folds them.
+
+    What fails is an error, the rest are warnings and notices.
 
     >>> import aneforge as af
     >>> from aneforge.report import check
     >>> from aneforge.report.gate import outcome
     >>> report = check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)
-    >>> annotation_lines(report, outcome(report)).startswith("::error ")
+    >>> annotation_lines(report, outcome(report)).startswith("::error title=aneforge%3A failed::graph runs ")
     True
     """
-    failing = {id(one.finding) for one in result.failures}
-    counted = {shared_key(one.finding) for one in result.failures if one.finding is not None}
-    lines: list[str] = []
-    for one in group_findings(report):
-        finding = one.finding
-        fails = id(finding) in failing or shared_key(finding) in counted
-        level = "error" if fails else LEVELS.get(finding.severity, "notice")
-        place = finding.location
-        properties = [f"title={escaped(f'{finding.rule} {finding.op}', inside=True)}"]
-        if place is not None and place.file is not None:
-            properties.insert(0, f"file={escaped(place.file, inside=True)}")
-            properties += [f"line={place.line}"] if place.line is not None else []
-        node = f"{one.node}: " if one.node else ""
-        remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
-        text = f"{node}{finding.message} ({', '.join(one.targets)}){remedy} Evidence: {finding.evidence_text}."
-        lines.append(f"::{level} {','.join(properties)}::{escaped(text)}")
+    word, _, rest = verdict_line(report, result).partition(": ")
+    level = "notice" if result.ok else "error"
+    verdict = f"{rest}; {closing_line(report, result)}"
+    lines = [f"::{level} title={escaped(f'aneforge: {word}', inside=True)}::{escaped(verdict)}"]
+    lines += [annotation(report, one, fails=fails_by(one, result)) for one in fold_results(report)]
     lines += [f"::error title=aneforge {one.target}::{escaped(one.reason)}" for one in whole(result)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def fails_by(folded: Folded, result: Outcome) -> bool:
+    """Return whether one of the findings that are folded into one is among the failures."""
+    kind = kind_of(folded.first.finding)
+    counted = [one for one in result.failures if one.finding is not None and kind_of(one.finding) == kind]
+    return any(one.target in folded.first.targets for one in counted)
+
+
+def kind_of(finding: Finding) -> tuple[object, ...]:
+    """Return what findings that are folded into one have in common."""
+    return finding.rule, finding.severity, finding.limit
+
+
+def annotation(report: Report, folded: Folded, *, fails: bool) -> str:
+    """Return the line of findings that are folded into one, at the place of the first."""
+    one, finding = folded.first, folded.first.finding
+    level = "error" if fails else LEVELS.get(finding.severity, "notice")
+    place = finding.location
+    properties = [f"title={escaped(f'{finding.rule} {finding.op}', inside=True)}"]
+    if place is not None and place.file is not None:
+        properties.insert(0, f"file={escaped(place.file, inside=True)}")
+        properties += [f"line={place.line}"] if place.line is not None else []
+    node = f"{one.node}{more_text(folded)}: " if one.node else ""
+    remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
+    also = f" Also: {', '.join(names_once(folded.others))}." if folded.others else ""
+    known = f" Evidence: {evidence_by_chip(report, one)}."
+    text = f"{node}{with_shop_name(report, finding)} ({chips_text(report, one.targets)}){remedy}{known}{also}"
+    return f"::{level} {','.join(properties)}::{escaped(text)}"
 
 
 def whole(result: Outcome) -> list[Failed]:

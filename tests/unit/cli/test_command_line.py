@@ -196,7 +196,8 @@ def test_files_have_the_verdict(wide: Path) -> None:
     main.run(["check", str(wide), "-t", "m1", "-q", "--json", "a.json", "--markdown", "a.md"])
     made = json.loads(Path("a.json").read_text(encoding="utf-8"))
     assert made["outcome"] == "failed"
-    assert f"**{made['verdict']}**" in Path("a.md").read_text(encoding="utf-8").splitlines()
+    verdict = made["verdict"].replace("failed", "**failed**", 1)
+    assert verdict in Path("a.md").read_text(encoding="utf-8").splitlines()
 
 
 def test_every_bucket_of_an_open_length_has_its_price(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,11 +78,11 @@ def test_in_json_markdown_csv_and_annotations(report: Report) -> None:
     assert [one["findings"][0]["evidence"]["kind"] for one in targets] == ["measured", "inferred"]
     assert report_from_json(report_to_json(report)) == report
     known = [line.partition("evidence: ")[2] for line in markdown(report).splitlines() if "evidence: " in line]
-    assert known == [MEASURED, INFERRED]
+    assert known == [f"M1: {MEASURED}; M2: {INFERRED}"]
     rows = [row for row in csv.DictReader(io.StringIO(csv_text(report))) if row["rule"]]
     assert [row["evidence"] for row in rows] == [MEASURED, INFERRED]
     lines = annotation_lines(report, outcome(report)).splitlines()
-    assert [line.partition("Evidence: ")[2] for line in lines] == [f"{MEASURED}.", f"{INFERRED}."]
+    assert [line.partition("Evidence: ")[2] for line in lines[1:]] == [f"M1: {MEASURED}; M2: {INFERRED}."]
 
 
 def test_a_report_without_the_later_fields_is_read(report: Report) -> None:

@@ -113,6 +113,26 @@ def test_what_does_not_fail_is_a_warning(report: Report) -> None:
     assert not any(line.startswith("::error") for line in lines)
 
 
+def test_findings_of_one_rule_are_one_annotation() -> None:
+    report = check(af.input((1, 8, 1, 17_000), name="x").relu().abs(), ["m1", "m4"])
+    first, finding = annotation_lines(report, outcome(report)).splitlines()
+    assert first.startswith("::error title=aneforge%3A failed::graph runs on M4, after splitting on M1")
+    assert first.endswith("; failed: 3 of 3 findings (3 oversize); --fail-on reject lets splitting pass")
+    assert finding.startswith("::error ")
+    assert finding.endswith("Also: abs_2, x.")
+
+
+def test_markdown_and_json_have_the_outcome_that_was_asked_for(report: Report) -> None:
+    strict, nothing = Threshold(), Threshold(fail_on=())
+    assert "\n**passed**: graph runs on M4, not on M1" in str(written_form("markdown", report, threshold=nothing))
+    assert "\n**failed**: graph runs on M4, not on M1" in str(written_form("markdown", report))
+    assert json.loads(written_form("json", report, threshold=nothing))["outcome"] == "passed"
+    failed = json.loads(written_form("json", report, threshold=strict))
+    assert failed["outcome"] == "failed"
+    assert failed["verdict"].startswith("failed: graph runs on M4, not on M1")
+    assert json.loads(written_form("json", report, threshold=strict, baseline=report))["outcome"] == "passed"
+
+
 def test_a_trace_has_every_layer_and_the_memory(report: Report) -> None:
     events: list[dict[str, Any]] = json.loads(chrome_trace(report))["traceEvents"]
     target = report.targets[1]
