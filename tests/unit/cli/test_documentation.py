@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 OUTPUT = re.compile(r"<!-- output of: python (?P<command>[^>]+) -->\n```text\n(?P<text>.*?)```", re.DOTALL)
 PAGES = ("docs/tour.md",)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-CONSOLE_PAGES = ("docs/chaining.md", "docs/dispatch.md", "docs/how-to/collect.md", "docs/training.md")
+CONSOLE_PAGES = (
+    "docs/chaining.md",
+    "docs/dispatch.md",
+    "docs/how-to/collect.md",
+    "docs/how-to/fix-one-model.md",
+    "docs/training.md",
+)
 
 
 def trimmed(text: str) -> str:
