@@ -38,7 +38,13 @@ __all__ = ["Database", "database"]
 
 
 class Database:
-    """One folder of data files, each read when it is first needed."""
+    """One folder of data files, each read when it is first needed.
+
+    >>> database().targets["h13"]
+    <Target h13: silicon, tier A13, family A13>
+    >>> [family.name for family in database().representatives]
+    ['OLDER', 'A13', 'A14', 'A15', 'A16']
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

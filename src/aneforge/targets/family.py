@@ -32,6 +32,10 @@ class LegalityFamily(IntEnum):
 
     It decides legality alone; limits, routes and costs come from a target's own parameters. The M4's targets
     read A15 here and have the limits of A16.
+
+    >>> from aneforge.targets import resolve
+    >>> resolve("m4").legality, resolve("m4").family
+    (<LegalityFamily.A15: 4>, <Family.A16: 5>)
     """
 
     A11Legacy = 0
@@ -65,6 +69,10 @@ def supports_mil(family: Family | int) -> bool:
 
 def family_of(target: Target) -> Family:
     """Return the documented family of a target.
+
+    >>> from aneforge.targets import resolve
+    >>> family_of(resolve("m4")).name
+    'A16'
 
     Raises:
         NoDataError: The target belongs to no family, or nothing is known of it.

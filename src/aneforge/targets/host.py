@@ -32,7 +32,11 @@ BRAND = re.compile(r"Apple (?P<generation>[AM]\d+)(?P<variant>(?: (?:Pro|Max|Ult
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a machine says about itself; tests hand in machines that are not there."""
+    """What a machine says about itself; tests hand in machines that are not there.
+
+    >>> print(detect_target(Host(cpu_brand="Apple M4 Pro")), detect_target(Host(override="m1")))
+    h16g h13
+    """
 
     override: str | None = None
     """The value of ANEFORGE_TARGET."""
@@ -52,6 +56,9 @@ def detect_target(host: Host | None = None) -> Target:
 
     Order: ANEFORGE_TARGET; the CPU brand string; the device tree that Linux shows on Apple silicon; else the
     lowest family that runs MIL, whose programs every later chip runs too, with one warning per process.
+
+    >>> detect_target(Host(compatible=("apple,t8103",)))
+    <Target h13: silicon, tier A13, family A13>
 
     Raises:
         UnknownTargetError: ANEFORGE_TARGET names nothing.
@@ -73,6 +80,9 @@ def detect_target(host: Host | None = None) -> Target:
 
 def detect_family(host: Host | None = None) -> Family:
     """Return the family of a machine, this one by default; see `detect_target`.
+
+    >>> detect_family(Host(cpu_brand="Apple M4 Pro")).name
+    'A16'
 
     Raises:
         UnknownTargetError: ANEFORGE_TARGET names nothing.

@@ -23,7 +23,13 @@ GUIDE_BUILD = "9.509"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A value and why it is believed."""
+    """A value and why it is believed.
+
+    >>> from aneforge.targets import resolve
+    >>> fact = resolve("m1").fact("texture_engine")
+    >>> print(fact.value, fact.evidence, sep=", ")
+    False, measured on M1 (guide ch. 22, table 22.5; sources disagree, see S2)
+    """
 
     value: Value
     evidence: Evidence
@@ -35,6 +41,11 @@ class Property:
 
     A property without facts is one whose name (and perhaps offset) is known and whose value no source gives, or
     stands elsewhere (`see`). A fact may be a word: `none` or `unbounded` are values, a missing fact is not.
+
+    >>> from aneforge.targets.database import database
+    >>> known = database().hal["texture_engine"]
+    >>> known.name, [hex(offset) for offset in known.offsets_in(GUIDE_BUILD)], known.fact("h13", "a13").value
+    ('texture_engine', ['0x81d'], False)
     """
 
     name: str

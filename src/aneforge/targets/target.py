@@ -32,7 +32,12 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """What a compiler's target name stands for."""
+    """What a compiler's target name stands for.
+
+    >>> from aneforge.targets import resolve
+    >>> resolve("m4").kind is Kind.SILICON, str(resolve("m4").kind)
+    (True, 'silicon')
+    """
 
     SILICON = "silicon"
     EMBEDDED = "embedded"
@@ -42,7 +47,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """The targets that share one set of hardware-abstraction values."""
+    """The targets that share one set of hardware-abstraction values.
+
+    >>> from aneforge.targets import resolve
+    >>> tier = resolve("m1").tier
+    >>> tier.name, tier.title, tier.order, tier.family.name
+    ('a13', 'A13', 1, 'A13')
+    """
 
     name: str
     title: str
@@ -54,7 +65,15 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One weight encoding on one target: kept as a streaming kernel, or folded to dense fp16."""
+    """One weight encoding on one target: kept as a streaming kernel, or folded to dense fp16.
+
+    >>> from aneforge.targets import resolve
+    >>> stream = resolve("m4").streams["int8"]
+    >>> stream.mil_op, stream.streams, stream.gain
+    ('constexpr_affine_dequantize', True, None)
+    >>> print(stream.evidence)
+    decoded (guide ch. 7)
+    """
 
     encoding: str
     mil_op: str
@@ -67,7 +86,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class ImageFormats:
-    """The image formats a tier accepts at its inputs."""
+    """The image formats a tier accepts at its inputs.
+
+    >>> from aneforge.targets import resolve
+    >>> formats = resolve("m1").image_formats
+    >>> formats.count, formats.named
+    (3, ('&BGA', '&L0h', '&L16'))
+    """
 
     count: int
     named: tuple[str, ...]
@@ -77,7 +102,13 @@ class ImageFormats:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Operating points in MHz. `points` is empty where only the ends are published."""
+    """Operating points in MHz. `points` is empty where only the ends are published.
+
+    >>> from aneforge.targets import resolve
+    >>> clock = resolve("m1").clock
+    >>> clock.least, clock.most, clock.count, clock.points
+    (396, 1428, 10, (396, 420, 558, 606, 720, 816, 912, 1104, 1284, 1428))
+    """
 
     curve: str
     least: int
@@ -96,7 +127,13 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class DescriptorGeneration:
-    """A generation of task descriptors. The number is an id, not a rank."""
+    """A generation of task descriptors. The number is an id, not a rank.
+
+    >>> from aneforge.targets.database import database
+    >>> generation = database().descriptors[7]
+    >>> generation.number, generation.targets, generation.patch_width_offset
+    (7, ('h13', 'h13g', 't1'), 512)
+    """
 
     number: int
     targets: tuple[str, ...]
@@ -260,7 +297,12 @@ SINGLE_VALUES = (*CENSUS_COLUMNS, "clock", "image_formats")
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A chip by the name on the box."""
+    """A chip by the name on the box.
+
+    >>> from aneforge.targets import chip
+    >>> print(chip("m1-max"), chip("m1-max").target, chip("m1-max").evidence, sep=", ")
+    M1 Max, h13g, measured on M1 Max (guide ch. 27)
+    """
 
     key: str
     name: str
@@ -296,7 +338,12 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A chip, where one was named, and the target that it is: chips of one target differ in their times."""
+    """A chip, where one was named, and the target that it is: chips of one target differ in their times.
+
+    >>> from aneforge.targets import place_of
+    >>> place_of("m4-pro").name, place_of("h16s").name
+    ('m4-pro', 'h16s')
+    """
 
     target: Target
     chip: Chip | None
@@ -312,7 +359,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A question on which sources disagree, and what was decided."""
+    """A question on which sources disagree, and what was decided.
+
+    >>> from aneforge.targets.database import database
+    >>> conflict = database().conflicts["C1"]
+    >>> print(conflict.question, conflict.chosen, sep="; ")
+    Does a width slice saturate on A14 (M2)?; Yes: A13 and A14 clamp above 4,094; A15 and later do not.
+    """
 
     id: str
     question: str
