@@ -120,6 +120,12 @@ class UnknownNameError(AneforgeError, ValueError, KeyError):
 
     It is a `KeyError` and a `ValueError` because the documented API promises one for some calls and the other
     for the rest. `KeyError` would print its message quoted; `AneforgeError.__str__` comes first and does not.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> resolve(Family.A16).fact("max_rnk")
+    Traceback (most recent call last):
+        ...
+    aneforge.errors.UnknownNameError: unknown value 'max_rnk'; nearest: max_rank, matmul_max_rank, linear_max_rank
     """
 
     @classmethod
@@ -137,31 +143,83 @@ class UnknownNameError(AneforgeError, ValueError, KeyError):
 
 
 class UnknownTargetError(UnknownNameError):
-    """A target, chip or family name that no table knows."""
+    """A target, chip or family name that no table knows.
+
+    >>> from aneforge.targets import resolve
+    >>> try:
+    ...     resolve("no such chip")
+    ... except UnknownTargetError as error:
+    ...     print(error.remedy)
+    `aneforge targets` lists every target and chip
+    """
 
 
 class AmbiguousTargetError(UnknownTargetError):
-    """A name with two readings. None is left: a name that a chip and a family have is the chip's."""
+    """A name with two readings. None is left: a name that a chip and a family have is the chip's.
+
+    >>> issubclass(AmbiguousTargetError, KeyError), issubclass(AmbiguousTargetError, UnknownTargetError)
+    (True, True)
+    """
 
 
 class NoDataError(AneforgeError, ValueError, KeyError):
-    """A name that is known and about which no source says what was asked."""
+    """A name that is known and about which no source says what was asked.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> try:
+    ...     resolve(Family.A13).fact("unicast_input_channel_limit")
+    ... except NoDataError as error:
+    ...     print(error.message)
+    HAL field 'unicast_input_channel_limit' is unknown here: no published source gives its value
+    """
 
 
 class PropertyTypeError(AneforgeError, TypeError):
-    """A property of a target that is of another type than was asked for, such as the word `none` for a number."""
+    """A property of a target that is of another type than was asked for, such as the word `none` for a number.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> try:
+    ...     resolve(Family.A13).hal.integer("texture_engine")
+    ... except PropertyTypeError as error:
+    ...     print(error.message)
+    HAL field 'texture_engine' is False, not an integer
+    """
 
 
 class GraphError(AneforgeError, ValueError):
-    """An operation was given something that it cannot take: a shape, a value, an attribute."""
+    """An operation was given something that it cannot take: a shape, a value, an attribute.
+
+    >>> import aneforge as af
+    >>> try:
+    ...     af.input((1, 4)).reshape((3, 3))
+    ... except GraphError as error:
+    ...     print(error.operation, error.message, sep=": ")
+    reshape: a tensor of 4 elements cannot take the shape [3, 3] of 9 elements
+    """
 
 
 class GraphTypeError(GraphError, TypeError):
-    """An operation was given the wrong sort of thing, such as an array where it needs a tensor."""
+    """An operation was given the wrong sort of thing, such as an array where it needs a tensor.
+
+    >>> import aneforge as af
+    >>> try:
+    ...     af.input((1, 4)) + "1"
+    ... except GraphTypeError as error:
+    ...     print(error.message, error.seen, sep=": ")
+    an operand is neither a tensor, a number nor an array: '1'
+    """
 
 
 class NotSupportedError(GraphError, NotImplementedError):
-    """An operation makes sense and has no form here; the message says which form there is."""
+    """An operation makes sense and has no form here; the message says which form there is.
+
+    >>> import aneforge as af
+    >>> try:
+    ...     af.einsum("abcd,efgh->abcdefgh", af.input((2, 2, 2, 2)), af.input((2, 2, 2, 2)))
+    ... except NotSupportedError as error:
+    ...     print(error.message.partition(": ")[2], error.seen, error.limit, sep=", ")
+    the output has more axes than the builder allows, 8, 5
+    """
 
     layer: str | None = None
     """The layer of the program that is refused, where a pass of the compiler refuses one."""
@@ -170,7 +228,15 @@ class NotSupportedError(GraphError, NotImplementedError):
 
 
 class IllegalGraphError(NotSupportedError):
-    """A graph that cannot run on a target: the message lists every operation that stops it, with reason and remedy."""
+    """A graph that cannot run on a target: the message lists every operation that stops it, with reason and remedy.
+
+    >>> import aneforge as af
+    >>> try:
+    ...     af.compile(af.topk(af.input((1, 16)), 2)[0], target=af.targets.Family.A13)
+    ... except IllegalGraphError as error:
+    ...     print([finding.partition(":")[0] for finding in error.findings])
+    ['ANE-FLOOR-002 reject']
+    """
 
     findings: tuple[str, ...] = ()
 
@@ -191,7 +257,15 @@ class IllegalGraphError(NotSupportedError):
 
 
 class StrictCompileError(NotSupportedError):
-    """A graph that compiles, but not as strictly as was asked: the message lists everything that was not let pass."""
+    """A graph that compiles, but not as strictly as was asked: the message lists everything that was not let pass.
+
+    >>> import aneforge as af
+    >>> try:
+    ...     af.compile(af.input((1, 16, 8, 8), max_abs=1.0).sin(), target=af.targets.Family.A13, strict=True)
+    ... except StrictCompileError as error:
+    ...     print([finding.partition(":")[0] for finding in error.findings])
+    ['decompose', 'retarget', 'modelled', 'modelled', 'modelled']
+    """
 
     findings: tuple[str, ...] = ()
 
@@ -214,6 +288,12 @@ class InternalError(AneforgeError, RuntimeError):
     """The compiler made something that is not a program: a mistake of aneforge, whatever the model was.
 
     It is no `GraphError`, so nothing that asks whether a graph can run takes it for an answer.
+
+    >>> try:
+    ...     raise InternalError.of("collapse-layout", GraphError("%t4 reads %t1 before it is written"))
+    ... except InternalError as error:
+    ...     print(error.operation, isinstance(error, GraphError))
+    collapse-layout False
     """
 
     reproducer: str | None = None
@@ -230,11 +310,29 @@ class InternalError(AneforgeError, RuntimeError):
 
 
 class RuntimeStateError(AneforgeError, RuntimeError):
-    """A model, program or stream was used in a state that does not allow it, such as after its release."""
+    """A model, program or stream was used in a state that does not allow it, such as after its release.
+
+    >>> import aneforge as af
+    >>> model = af.compile(af.input((1, 4)).relu(), target=af.targets.Family.A16)
+    >>> model.release()
+    >>> try:
+    ...     model([[1.0, 2.0, 3.0, 4.0]])
+    ... except RuntimeStateError as error:
+    ...     print(error.operation, error.message, error.remedy, sep=": ")
+    eval: the program was released: compile or load it again, or release it later
+    """
 
 
 class ChainingError(RuntimeStateError):
-    """A call of the chaining model that ends as it ended in the study: in the system's words, and with the cause."""
+    """A call of the chaining model that ends as it ended in the study: in the system's words, and with the cause.
+
+    >>> from aneforge.runtime.chaining import ANEClient, ANEModel
+    >>> try:
+    ...     ANEClient.shared_connection().load_model(ANEModel.model_at_url("folder", key="0123abcd"))
+    ... except ChainingError as error:
+    ...     print(error.code, error.experiments, error.system.partition(" : ")[2])
+    -1 ('M',) error Cannot load network 'folder/model.espresso.net'"
+    """
 
     system: str = ""
     """What the system said: an error, or the selector that an object did not have."""
@@ -245,35 +343,117 @@ class ChainingError(RuntimeStateError):
 
 
 class DeadlockError(RuntimeStateError):
-    """Chained requests that can never run: each cause is named, a cycle with every wait in it."""
+    """Chained requests that can never run: each cause is named, a cycle with every wait in it.
+
+    >>> import aneforge as af
+    >>> from aneforge.runtime.chaining import *
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model, client = ANEModel.with_symbol_table([program], simulate=True), ANEClient.shared_connection()
+    >>> x, y = (ANEBuffer(ANEIOSurfaceObject(IOSurface(4, name=name)), symbol_index=0) for name in ("x", "y"))
+    >>> request = ANEChainingRequest([x], [ANEIOSurfaceOutputSets(IOSurface(64), [y])])
+    >>> chain = client.prepare_chaining(model, request, ChainOptions("a chain"), simulate=True)
+    >>> client.buffers_ready(chain, ANEInputBuffersReady(input_buffer_info_index=[0]))  # and no output set
+    >>> try:
+    ...     run_chains([chain])
+    ... except DeadlockError as error:
+    ...     print(error.causes)
+    ('a chain execution 0 waits for an output set of procedure 0, and nobody enqueues one',)
+    """
 
     causes: tuple[str, ...] = ()
 
 
 class RaceError(RuntimeStateError):
-    """Chained requests whose result depends on their order, which nothing determines: every pair is named."""
+    """Chained requests whose result depends on their order, which nothing determines: every pair is named.
+
+    >>> import aneforge as af
+    >>> from aneforge.runtime.chaining import *
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model, client = ANEModel.with_symbol_table([program], simulate=True), ANEClient.shared_connection()
+    >>> x, y = (ANEBuffer(ANEIOSurfaceObject(IOSurface(4, name=name)), symbol_index=0) for name in ("x", "y"))
+    >>> request = ANEChainingRequest([x], [ANEIOSurfaceOutputSets(IOSurface(64), [y])])
+    >>> chains = [client.prepare_chaining(model, request, ChainOptions(name), simulate=True) for name in ("a", "b")]
+    >>> for chain in chains:
+    ...     client.enqueue_sets(chain, ANEOutputSetEnqueue())
+    ...     client.buffers_ready(chain, ANEInputBuffersReady(input_buffer_info_index=[0]))
+    >>> try:
+    ...     run_chains(chains)
+    ... except RaceError as error:
+    ...     print(error.races[0].partition(" and b ")[2])
+    execution 0 writes output symbol 0 to it, and no event orders them
+    """
 
     races: tuple[str, ...] = ()
 
 
 class BackendUnavailableError(AneforgeError, RuntimeError):
-    """A backend that was chosen cannot run here; the message says why. There is no fallback to another one."""
+    """A backend that was chosen cannot run here; the message says why. There is no fallback to another one.
+
+    >>> import aneforge as af
+    >>> try:
+    ...     af.compile(af.input((1, 4)).relu(), target=af.targets.Family.A16, backend="path_b")
+    ... except BackendUnavailableError as error:
+    ...     print(error.message.partition(" is not available: ")[2])
+    it needs the entitlement com.apple.aned.private.allow, which no third-party process is given
+    """
 
 
 class CompileBackoffError(AneforgeError, RuntimeError):
-    """A device failed to compile a moment ago, and is left alone for a while before anything is tried again."""
+    """A device failed to compile a moment ago, and is left alone for a while before anything is tried again.
+
+    >>> from contextlib import suppress
+    >>> from aneforge.runtime.breaker import guard_compile
+    >>> with suppress(RuntimeError), guard_compile("a device"):
+    ...     raise RuntimeError("the service said no")
+    >>> try:
+    ...     with guard_compile("a device"):
+    ...         pass
+    ... except CompileBackoffError as error:
+    ...     print(error.remedy)
+    fix what failed and call af.reset_compile_breaker(), or wait
+    """
 
 
 class ProgramFileError(AneforgeError, ValueError):
-    """A saved program cannot be read: it is not such a file, damaged, of another version or for another target."""
+    """A saved program cannot be read: it is not such a file, damaged, of another version or for another target.
+
+    >>> import tempfile
+    >>> import aneforge as af
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     try:
+    ...         af.load_program(file.name)
+    ...     except ProgramFileError as error:
+    ...         print(error.message, error.remedy, sep=": ")
+    this is not a saved program: it has no header: model.save writes one
+    """
 
 
 class CheckpointError(AneforgeError, ValueError):
-    """A checkpoint of a training run cannot be loaded: it is not such a file, damaged, or of another network."""
+    """A checkpoint of a training run cannot be loaded: it is not such a file, damaged, or of another network.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> x, t, w = af.input((4, 2)), af.input((4, 1)), af.parameter(np.zeros((2, 1)))
+    >>> trainer = af.Trainer(af.mse(x @ w, t), [w], lr=0.25, target=af.targets.Family.A16)
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     try:
+    ...         trainer.load(file.name)
+    ...     except CheckpointError as error:
+    ...         print(error.message)
+    the file is not a checkpoint: Error while deserializing header: header too small
+    """
 
 
 class HwxError(AneforgeError, ValueError):
-    """A compiled container (HWX, or a file of the Linux driver) is damaged, or has a form that is not known."""
+    """A compiled container (HWX, or a file of the Linux driver) is damaged, or has a form that is not known.
+
+    >>> from aneforge.formats.hwx.read_hwx import read_bytes
+    >>> read_bytes(b"not a container")
+    Traceback (most recent call last):
+        ...
+    aneforge.errors.HwxError: offset 0x0: the file is too small for a header (seen 15, limit 32)
+    """
 
     offset: int | None = None
     """Bytes from the start of the file to what is wrong; None where it is missing."""
@@ -291,31 +471,108 @@ class HwxError(AneforgeError, ValueError):
 
 
 class DataFileError(AneforgeError):
-    """One of the package's data files is not in the form that its reader expects."""
+    """One of the package's data files is not in the form that its reader expects.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from aneforge.targets.database import Database
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "chips.toml").write_text("chips = 1")
+    ...     try:
+    ...         Database(Path(folder)).chips
+    ...     except DataFileError as error:
+    ...         print(error.message)
+    chips.toml: Expected `object`, got `int` - at `$.chips`
+    """
 
 
 class PrecisionWarning(UserWarning):
-    """Something is computed, and loses more of its value than a user would expect."""
+    """Something is computed, and loses more of its value than a user would expect.
+
+    >>> import warnings
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> weights = np.full((4, 4), 1e5)
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("ignore")
+    ...     warnings.simplefilter("always", PrecisionWarning)
+    ...     _ = af.input((1, 4)).linear(weights)
+    >>> print(str(given[0].message).rpartition(": ")[2])
+    16 values such as 100000 do not fit in fp16 and become infinite; the largest is 65504
+    """
 
 
 class SaturationWarning(PrecisionWarning):
-    """Finite values can become infinite on the target where the mathematics of an operation keeps them finite."""
+    """Finite values can become infinite on the target where the mathematics of an operation keeps them finite.
+
+    >>> import warnings
+    >>> import aneforge as af
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("ignore")
+    ...     warnings.simplefilter("always", SaturationWarning)
+    ...     _ = af.compile(af.input((1, 4)).sin(), target=af.targets.Family.A13)
+    >>> print(str(given[0].message).partition(": ")[2].partition(" Remedy")[0])
+    it is built of other operations there, which become infinite for magnitudes above 3234 (nothing bounds them).
+    """
 
 
 class SliceSaturationWarning(SaturationWarning):
-    """A slice passes a fixed-point copy on the target, which makes large magnitudes infinite."""
+    """A slice passes a fixed-point copy on the target, which makes large magnitudes infinite.
+
+    >>> import warnings
+    >>> import aneforge as af
+    >>> out = af.input((1, 1, 1, 8)).slice_by_size([0, 0, 0, 4], [1, 1, 1, 4])
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("ignore")
+    ...     warnings.simplefilter("always", SliceSaturationWarning)
+    ...     _ = af.compile(out, target=af.targets.Family.A13)
+    >>> print(str(given[0].message).partition(": ")[2].partition(" Remedy")[0])
+    begins inside the width: a crop times 16 in fp16, magnitudes above 4094 are infinite (nothing bounds them).
+    """
 
 
 class CrossChipFP16Warning(UserWarning):
-    """The same graph gives other fp16 values on another target: a numeric heads-up, never a rejection."""
+    """The same graph gives other fp16 values on another target: a numeric heads-up, never a rejection.
+
+    >>> import warnings
+    >>> import aneforge as af
+    >>> from aneforge._compile import cross_compile_check
+    >>> out = af.input((1, 1, 1, 8)).slice_by_size([0, 0, 0, 4], [1, 1, 1, 4])
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("ignore")
+    ...     warnings.simplefilter("always", CrossChipFP16Warning)
+    ...     _ = cross_compile_check(out, af.targets.Family.A16, host=af.targets.Family.A13)
+    >>> print(str(given[0].message).partition(": ")[2].partition(" (")[0])
+    saturation, crop route
+    """
 
 
 class OversizeWarning(UserWarning):
-    """A tensor is longer than the target takes: the compiler splits what computes on it, at a cost."""
+    """A tensor is longer than the target takes: the compiler splits what computes on it, at a cost.
+
+    >>> import warnings
+    >>> import aneforge as af
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("ignore")
+    ...     warnings.simplefilter("always", OversizeWarning)
+    ...     _ = af.compile(af.input((1, 1, 1, 20000)).relu(), target=af.targets.Family.A13)
+    >>> print(str(given[0].message).partition("Compile ")[2])
+    splits it: 2 parts, with 5 layers that cut and join (140000 bytes)
+    """
 
 
 class DispatchFloorWarning(UserWarning):
-    """A program is so small that the cost of dispatching it outweighs what it computes."""
+    """A program is so small that the cost of dispatching it outweighs what it computes.
+
+    >>> import warnings
+    >>> import aneforge as af
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("ignore")
+    ...     warnings.simplefilter("always", DispatchFloorWarning)
+    ...     _ = af.compile(af.input((1, 4)).relu(), target=af.targets.Family.A13)
+    >>> print(str(given[0].message).rpartition(": ")[2])
+    put more work into one call, such as a larger batch or several steps
+    """
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:

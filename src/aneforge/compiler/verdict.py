@@ -53,7 +53,14 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
-    """Return the verdict on a graph for every silicon target; what no target changes is looked at once."""
+    """Return the verdict on a graph for every silicon target; what no target changes is looked at once.
+
+    >>> import aneforge as af
+    >>> verdicts = preflight_all(af.input((1, 16, 8, 8)).relu())
+    >>> oldest, newest = (af.targets.resolve(family).name for family in (af.targets.Family.A13, af.targets.Family.A16))
+    >>> verdicts[oldest].ok, verdicts[newest].ok
+    (True, True)
+    """
     graph = to_fp16(out).graph
     return {name: answered(verdict, graph) for name, verdict in judge_all(graph).items()}
 

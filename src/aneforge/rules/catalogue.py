@@ -40,6 +40,10 @@ def rules_of(package: ModuleType) -> Mapping[str, Rule]:
 def rules_in(modules: Iterable[ModuleType]) -> Mapping[str, Rule]:
     """Return the rules that modules declare, by id and in the order of ids.
 
+    >>> from aneforge.rules.checks import port_rules
+    >>> list(rules_in([port_rules]))
+    ['ANE-PORT-001', 'ANE-PORT-002', 'ANE-STATE-001']
+
     Raises:
         ValueError: Two rules have one id.
     """
@@ -79,6 +83,9 @@ def check(subject: Subject, target: TargetLike = None) -> list[Finding]:
 
 def explain(rule_id: str) -> Rule:
     """Return a rule by its id, in any case.
+
+    >>> print(explain("ane-extent-001").remedy)
+    split the tensor along that axis, or move the long axis to the channels (axis 1 of a rank-4 tensor).
 
     Raises:
         UnknownNameError: There is no such rule.

@@ -118,12 +118,21 @@ def device_status(op: str, chip: TargetLike = None) -> str:
 
 
 def is_native(op: str, chip: TargetLike = None) -> bool:
-    """Return whether a MIL program runs an operation natively on a target."""
+    """Return whether a MIL program runs an operation natively on a target.
+
+    >>> from aneforge.targets import Family
+    >>> is_native("relu", Family.A13), is_native("topk", Family.A13)
+    (True, False)
+    """
     return device_status(op, chip) == NATIVE
 
 
 def ops_on(chip: TargetLike = None, status: str = NATIVE) -> list[str]:
     """Return the catalogue's operations that have a status on a target, in order of name.
+
+    >>> from aneforge.targets import Family
+    >>> sorted(set(ops_on(Family.A14)) - set(ops_on(Family.A13)))[:3]
+    ['affine', 'argsort', 'constexpr_affine_dequantize']
 
     Raises:
         UnknownNameError: There is no such status.
@@ -145,12 +154,20 @@ def min_native_family(op: str) -> Family | None:
 
 
 def walled_everywhere() -> list[str]:
-    """Return the catalogue's operations that no family runs natively from MIL, in order of name."""
+    """Return the catalogue's operations that no family runs natively from MIL, in order of name.
+
+    >>> walled_everywhere()[:3]
+    ['acos', 'acosh', 'asin']
+    """
     return [op for op, info in catalogue().items() if info.support.mil_since is None]
 
 
 def categories() -> dict[str, list[str]]:
-    """Return the catalogue's operations by category."""
+    """Return the catalogue's operations by category.
+
+    >>> categories()["recurrent"]
+    ['gru', 'lstm', 'rnn']
+    """
     found: dict[str, list[str]] = {}
     for name, info in catalogue().items():
         found.setdefault(info.category, []).append(name)

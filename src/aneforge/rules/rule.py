@@ -37,7 +37,11 @@ __all__ = ["Finding", "Relation", "Rule", "Seen", "Severity", "rule"]
 
 
 class Severity(StrEnum):
-    """How bad a finding is, worst first."""
+    """How bad a finding is, worst first.
+
+    >>> min(Severity.WARN, Severity.REJECT, key=lambda severity: severity.rank)
+    <Severity.REJECT: 'reject'>
+    """
 
     REJECT = "reject"
     OVERSIZE = "oversize"
@@ -52,7 +56,11 @@ class Severity(StrEnum):
 
 
 class Relation(StrEnum):
-    """How a value that was seen must stand to the bound that the database gives."""
+    """How a value that was seen must stand to the bound that the database gives.
+
+    >>> Relation.AT_MOST.holds(14, 13), Relation.MULTIPLE_OF.holds(32, 16), Relation.ONE_OF.holds("fp16", ("fp16",))
+    (False, True, True)
+    """
 
     AT_MOST = "at most"
     AT_LEAST = "at least"
@@ -86,7 +94,13 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A value that a rule saw, and where in the operation."""
+    """A value that a rule saw, and where in the operation.
+
+    >>> from aneforge.rules import Operation, TensorType, explain
+    >>> wide = Operation("relu", results=(TensorType((1, 1, 1, 70000)),))
+    >>> explain("ANE-EXTENT-001").extreme(wide)
+    (Seen(value=70000, what='Axis 3 of result 0', limit=None, details=()),)
+    """
 
     value: float | str
     what: str = ""
@@ -100,6 +114,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One objection to one operation on one target: what rules, validators, predictions and reports speak of.
 
     Reports write it as JSON in the order of its fields; the location is called `place` there.
+
+    >>> from aneforge.rules import Operation, TensorType, check
+    >>> from aneforge.targets import Family
+    >>> (finding,) = check(Operation("relu", results=(TensorType((1, 1, 1, 70000)),)), Family.A13)
+    >>> finding.rule, str(finding.severity), finding.seen, finding.limit, finding.what
+    ('ANE-EXTENT-001', 'oversize', 70000, 16384, 'Axis 3 of result 0')
     """
 
     rule: str
@@ -161,7 +181,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: an id, what it looks at, and the name of the value that bounds it."""
+    """One rule: an id, what it looks at, and the name of the value that bounds it.
+
+    >>> from aneforge.rules import explain
+    >>> found = explain("ANE-EXTENT-001")
+    >>> print(found.severity, found.bound, found.relation, found.concerns("relu"), sep=", ")
+    oversize, max_tensor_dim, at most, True
+    >>> print(found.statement)
+    … is … long; the target takes at most … along a spatial or contracted axis.
+    """
 
     id: str
     severity: Severity
@@ -337,6 +365,13 @@ def rule(  # noqa: PLR0913 - what a rule is, by name
     A rule concerns all operations, or those it names, or those that the op table gates by its bound (`gated`), or those
     that have a trait there. Its bound is a value of the target database by its name, or the value itself. A `bounded`
     one warns of an error that is no risk.
+
+    >>> @rule("ANE-EXAMPLE-001", Severity.WARN, bound="max_rank", relation=Relation.AT_MOST)
+    ... def many_axes(subject):
+    ...     "{op} has {seen} axes; {target} takes at most {limit}."
+    ...     return [Seen(len(one.shape)) for one in subject.results]
+    >>> many_axes.id, many_axes.statement
+    ('ANE-EXAMPLE-001', 'The operation has … axes; the target takes at most ….')
     """
 
     def declare(look: Look) -> Rule:

@@ -47,6 +47,11 @@ class Subject(Protocol):
 
     Names of operations and attributes are MIL's. A program's ports are subjects too, as `input` and `output`. A
     convolution's kernel stands in the attribute `kernel_sizes`, height before width, as a pooling's does.
+
+    >>> def largest(subject: Subject) -> int:
+    ...     return max(extent for result in subject.results for extent in result.shape)
+    >>> largest(Operation("relu", results=(TensorType((1, 64, 32, 32)),)))
+    64
     """
 
     @property

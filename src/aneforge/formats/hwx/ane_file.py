@@ -38,7 +38,14 @@ REMEDY = "containers of compilers before v7 have outputs before inputs; assemble
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AneFile:
-    """A program as the Linux driver takes it."""
+    """A program as the Linux driver takes it.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> file = ane_of(af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container)
+    >>> file.task_count, file.task_size, file.sources, file.destinations, file.tiles[:6]
+    (1, 628, 1, 1, (2, 0, 0, 0, 1, 1))
+    """
 
     task_size: int
     """Bytes of the first task."""
@@ -61,6 +68,12 @@ class AneFile:
 
 def ane_of(container: Container) -> AneFile:
     """Return the file of the Linux driver for a container.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> ane_of(container).payload_size
+    17024
 
     Raises:
         HwxError: The container has a form that the driver does not take.
@@ -124,6 +137,14 @@ def driver_ports(container: Container) -> dict[int, Port]:
 def write_ane(file: AneFile, path: str | os.PathLike[str]) -> None:
     """Write a file for the Linux driver.
 
+    >>> import aneforge as af, tempfile
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_ane(ane_of(container), f"{folder}/relu.ane")
+    ...     read_ane(f"{folder}/relu.ane") == ane_of(container)
+    True
+
     Raises:
         HwxError: A number does not fit its field, or the file cannot be written.
     """
@@ -152,6 +173,14 @@ def write_ane(file: AneFile, path: str | os.PathLike[str]) -> None:
 
 def read_ane(path: str | os.PathLike[str]) -> AneFile:
     """Read a file of the Linux driver; `payload_offset` says where its payload was.
+
+    >>> import aneforge as af, tempfile
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_ane(ane_of(container), f"{folder}/relu.ane")
+    ...     hex(read_ane(f"{folder}/relu.ane").payload_offset)
+    '0x1000'
 
     Raises:
         HwxError: It cannot be opened, or is damaged.

@@ -318,7 +318,14 @@ class Stray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """What a program reads or writes, with everything that the file says of it."""
+    """What a program reads or writes, with everything that the file says of it.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> port = af.hwx.emit(x.relu(), af.targets.Family.A13).files[0].container.ports[0]
+    >>> port.name, port.direction.name, port.element_name, port.shape, port.strides, port.base
+    ('x', 'INPUT', 'float16', (1, 16, 8, 8), (8192, 512, 64, 2), 4)
+    """
 
     name: str
     direction: Direction
@@ -348,7 +355,14 @@ Kind = TypeVar("Kind", bound=Body)
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A compiled container: everything that its file says."""
+    """A compiled container: everything that its file says.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13).files[0].container
+    >>> container.generation, container.program.task_count, [port.name for port in container.ports]
+    (7, 1, ['x', 'y'])
+    """
 
     header: Header
     commands: tuple[LoadCommand, ...]

@@ -17,6 +17,12 @@ __all__ = ["tasks_of"]
 def tasks_of(container: Container) -> tuple[Task, ...]:
     """Return the tasks of a container, in the order in which they run.
 
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> [task.size for task in tasks_of(container)]
+    [157]
+
     Raises:
         HwxError: The generation is not known, a task is damaged, or they are not as many as the program states.
     """

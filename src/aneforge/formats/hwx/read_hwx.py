@@ -34,6 +34,14 @@ CHUNK = 2**20
 def read(path: str | os.PathLike[str]) -> Container:
     """Read a compiled container.
 
+    >>> import aneforge as af, tempfile
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     af.hwx.write(container, f"{folder}/relu.hwx")
+    ...     [port.name for port in read(f"{folder}/relu.hwx").ports]
+    ['x', 'y']
+
     Raises:
         HwxError: It cannot be opened, is no container, or is damaged.
     """

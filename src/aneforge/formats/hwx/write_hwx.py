@@ -46,6 +46,14 @@ def write(container: Container, path: str | os.PathLike[str]) -> None:
 
     The file appears under its name when it is whole, so that a container may be written over the file it was read from.
 
+    >>> import aneforge as af, tempfile
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(container, f"{folder}/relu.hwx")
+    ...     af.hwx.read(f"{folder}/relu.hwx").size == container.size
+    True
+
     Raises:
         HwxError: Parts of it do not fit their places, or the file cannot be written.
     """

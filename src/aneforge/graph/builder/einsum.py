@@ -43,7 +43,15 @@ Labels = tuple[str, ...]
 
 
 class EinsumUnsupported(NotSupportedError):  # noqa: N818 - the documented name
-    """An equation that makes sense and is not a chain of (batched) matrix products within the builder's rank."""
+    """An equation that makes sense and is not a chain of (batched) matrix products within the builder's rank.
+
+    >>> import aneforge as af
+    >>> try:
+    ...     af.einsum("abcd,efgh->abcdefgh", af.input((2, 2, 2, 2)), af.input((2, 2, 2, 2)))
+    ... except EinsumUnsupported as error:
+    ...     print(error.message, error.seen, error.limit, sep=", ")
+    'abcd,efgh->abcdefgh' cannot be built because of label 'f': the output has more axes than the builder allows, 8, 5
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,15 @@ class ModelState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SymbolTable:
-    """The inputs and outputs of a procedure, in the order of their indices."""
+    """The inputs and outputs of a procedure, in the order of their indices.
+
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model = ANEModel.with_symbol_table([program], simulate=True)
+    >>> table = model.symbol_table(0)
+    >>> [port.name for port in table.inputs], [port.name for port in table.outputs], table.simulated
+    (['x'], ['y'], True)
+    """
 
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
@@ -95,7 +103,14 @@ class SymbolTable:
 
 @studied("_ANEProgramForEvaluation")
 class ANEProgramForEvaluation:
-    """`_ANEProgramForEvaluation`: a program that was loaded, with a queue of requests."""
+    """`_ANEProgramForEvaluation`: a program that was loaded, with a queue of requests.
+
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> loaded = ANEProgramForEvaluation(program)
+    >>> loaded.intermediate_buffer_handle, loaded.queue_depth, loaded.pending
+    (0, 127, 0)
+    """
 
     def __init__(self, program: Program, *, simulated: bool = False) -> None:
         self.simulated = simulated
@@ -151,6 +166,11 @@ class ANEProgramForEvaluation:
 @dataclass(frozen=True, slots=True)
 class ANEInMemoryModelDescriptor:
     """`_ANEInMemoryModelDescriptor`: what an in-memory model is made of. Here it is a program, as compiled from MIL.
+
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> ANEInMemoryModel(ANEInMemoryModelDescriptor(program)).state.number
+    1
 
     Raises:
         GraphTypeError: It is not a program.

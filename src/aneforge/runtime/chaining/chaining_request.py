@@ -29,7 +29,12 @@ TRIED_STATS_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What `validate` answers: YES or NO, and what is wrong."""
+    """What `validate` answers: YES or NO, and what is wrong.
+
+    >>> answer = ANEChainingRequest([], []).validate()
+    >>> bool(answer), [finding.rule for finding in answer.findings]
+    (False, ['CHAIN-INPUT-002', 'CHAIN-OUTPUT-001'])
+    """
 
     findings: tuple[Violation, ...]
     notes: tuple[str, ...]
@@ -173,6 +178,10 @@ class ANEChainingRequest:
 @dataclass(frozen=True, slots=True)
 class ANERequest:
     """`_ANERequest`: surfaces for one evaluation.
+
+    >>> x, y = ANEIOSurfaceObject(IOSurface(4)), ANEIOSurfaceObject(IOSurface(4))
+    >>> ANERequest([x], [0], [y], [0]).output_indices
+    (0,)
 
     Raises:
         GraphTypeError: A list holds something else than surface objects, indices or statistics.

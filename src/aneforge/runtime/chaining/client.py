@@ -35,7 +35,13 @@ PREPARED = "prepare_chaining(..., simulate=True) returns one"
 
 @studied("_ANEClient")
 class ANEClient:
-    """`_ANEClient`: the connection to the daemon. Nothing here connects: calls end as they did in the study."""
+    """`_ANEClient`: the connection to the daemon. Nothing here connects: calls end as they did in the study.
+
+    >>> model = ANEModel.model_at_url("model_folder", key="0123abcd")
+    >>> client = ANEClient.shared_connection()
+    >>> client.compiled_model_exists(model), client.begin_real_time_task()
+    (False, False)
+    """
 
     @staticmethod
     @cache

@@ -12,7 +12,11 @@ __all__ = ["ANEDeviceController", "ANEModelInstanceParameters", "ANEPerformanceS
 
 @studied("_ANEDeviceController")
 class ANEDeviceController:
-    """`_ANEDeviceController`: nobody has seen one."""
+    """`_ANEDeviceController`: nobody has seen one.
+
+    >>> print(ANEDeviceController.controller_with_program_handle(1))
+    None
+    """
 
     @staticmethod
     def controller_with_program_handle(handle: int) -> None:
@@ -30,13 +34,21 @@ class ANEDeviceController:
 @studied("_ANEModelInstanceParameters")
 @dataclass(frozen=True, slots=True)
 class ANEModelInstanceParameters:
-    """`_ANEModelInstanceParameters`: a bare one is valid; what it may hold was listed and never set (v2)."""
+    """`_ANEModelInstanceParameters`: a bare one is valid; what it may hold was listed and never set (v2).
+
+    >>> ANEModelInstanceParameters() == ANEModelInstanceParameters()
+    True
+    """
 
 
 @studied("_ANEQoSMapper")
 @dataclass(frozen=True, slots=True)
 class ANEQoSMapper:
-    """`_ANEQoSMapper`: its methods were listed, none was called (v2). Levels are 0 to 63, by default 21."""
+    """`_ANEQoSMapper`: its methods were listed, none was called (v2). Levels are 0 to 63, by default 21.
+
+    >>> ANEQoSMapper() == ANEQoSMapper()
+    True
+    """
 
 
 @studied("_ANEPerformanceStats")

@@ -46,6 +46,9 @@ NUMBERS = itertools.count(1)
 class ChainOptions:
     """What a simulated chain is prepared with beside its request; which keys the real options take is not known.
 
+    >>> ChainOptions("decoder", wait_events=[ANESharedWaitEvent(1, Event("weights are loaded"))]).name
+    'decoder'
+
     Raises:
         GraphTypeError: The name is not text, or the list holds something else than wait events.
     """
@@ -89,6 +92,21 @@ class PreparedChain:
     """What `prepare_chaining` returns in the simulation. Calls of the client fill it, `run_chains` runs it.
 
     Several threads may fill one chain, also while it runs: what is asked for then waits for the next run.
+
+    >>> from aneforge.runtime.chaining import *
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model = ANEModel.with_symbol_table([program], simulate=True)
+    >>> x, y = (ANEBuffer(ANEIOSurfaceObject(IOSurface(4)), symbol_index=0) for _ in range(2))
+    >>> request = ANEChainingRequest([x], [ANEIOSurfaceOutputSets(IOSurface(64), [y])])
+    >>> client = ANEClient.shared_connection()
+    >>> chain = client.prepare_chaining(model, request, ChainOptions("a chain"), simulate=True)
+    >>> client.enqueue_sets(chain, ANEOutputSetEnqueue())
+    >>> client.buffers_ready(chain, ANEInputBuffersReady(input_buffer_info_index=[0]))
+    >>> chain.name, len(chain.executions), chain.asked
+    ('a chain', 1, 1)
+    >>> run_chains([chain]).round_trips, len(chain.executions)
+    (1, 0)
     """
 
     def __init__(self, model: ANEModel, request: ANEChainingRequest, options: ChainOptions) -> None:

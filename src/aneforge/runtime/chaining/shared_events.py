@@ -93,6 +93,11 @@ class ANESharedWaitEvent:
 class ANESharedEvents:
     """`_ANESharedEvents`: signal and wait events together.
 
+    >>> done = Event("done")
+    >>> events = ANESharedEvents([ANESharedSignalEvent(1, 0, 0, done)], [ANESharedWaitEvent(1, done)])
+    >>> len(events.signal_events), events.wait_events[0].value
+    (1, 1)
+
     Raises:
         GraphTypeError: One of the lists holds something else.
     """
@@ -114,6 +119,9 @@ class ANESharedEvents:
 @dataclass(frozen=True, slots=True)
 class ANEInputBuffersReady:
     """`_ANEInputBuffersReady`: inputs of a procedure are ready, start one execution.
+
+    >>> print(ANEInputBuffersReady(input_buffer_info_index=[0]))
+    _ANEInputBuffersReady: { procedureIndex=0 ; inputBufferInfoIndex=[0] ; inputFreeValue=[] ; executionDelay=0 }
 
     Raises:
         GraphTypeError: A number is not an integer, or a list not a list.
@@ -152,6 +160,9 @@ class ANEInputBuffersReady:
 @dataclass(frozen=True, slots=True)
 class ANEOutputSetEnqueue:
     """`_ANEOutputSetEnqueue`: an output set of a procedure may be written.
+
+    >>> print(ANEOutputSetEnqueue(set_index=1, signal_value=2))
+    _ANEOutputSetEnqueue: { procedureIndex=0 ; setIndex=1 ; signalValue=2 ; signalNotRequired=NO ; isOpenLoop=NO }
 
     Raises:
         GraphTypeError: A number is not an integer, or a flag not a boolean.

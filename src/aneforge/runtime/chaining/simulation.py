@@ -65,7 +65,22 @@ class ExecutedStep:
 
 @dataclass(frozen=True, slots=True)
 class ChainRun:
-    """What ran, in order."""
+    """What ran, in order.
+
+    >>> from aneforge.runtime.chaining import *
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model = ANEModel.with_symbol_table([program], simulate=True)
+    >>> x, y = (ANEBuffer(ANEIOSurfaceObject(IOSurface(4)), symbol_index=0) for _ in range(2))
+    >>> request = ANEChainingRequest([x], [ANEIOSurfaceOutputSets(IOSurface(64), [y])])
+    >>> client = ANEClient.shared_connection()
+    >>> chain = client.prepare_chaining(model, request, ChainOptions("a chain"), simulate=True)
+    >>> client.enqueue_sets(chain, ANEOutputSetEnqueue())
+    >>> client.buffers_ready(chain, ANEInputBuffersReady(input_buffer_info_index=[0]))
+    >>> print(run_chains([chain]))
+    simulated: 1 execution on the software engine, 1 round trip of the host
+       0  a chain execution 0: procedure 0, writes set 0
+    """
 
     steps: tuple[ExecutedStep, ...]
     simulated: bool = field(default=True, init=False)
@@ -83,6 +98,20 @@ class ChainRun:
 
 def check_chains(chains: Sequence[PreparedChain]) -> None:
     """Check what was asked of chains, and run nothing.
+
+    >>> from aneforge.runtime.chaining import *
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model = ANEModel.with_symbol_table([program], simulate=True)
+    >>> x, y = (ANEBuffer(ANEIOSurfaceObject(IOSurface(4)), symbol_index=0) for _ in range(2))
+    >>> request = ANEChainingRequest([x], [ANEIOSurfaceOutputSets(IOSurface(64), [y])])
+    >>> client = ANEClient.shared_connection()
+    >>> chain = client.prepare_chaining(model, request, ChainOptions("a chain"), simulate=True)
+    >>> client.enqueue_sets(chain, ANEOutputSetEnqueue())
+    >>> client.buffers_ready(chain, ANEInputBuffersReady(input_buffer_info_index=[0]))
+    >>> check_chains([chain])
+    >>> len(chain.executions)
+    1
 
     Raises:
         GraphTypeError: It is not a list of prepared chains.
@@ -138,6 +167,22 @@ def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
 
     The result is that of the same executions one after the other, bit for bit, however chains and events are arranged:
     whatever would make a difference is refused before anything runs.
+
+    >>> import numpy as np
+    >>> from aneforge.runtime.chaining import *
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model = ANEModel.with_symbol_table([program], simulate=True)
+    >>> x, y = (ANEBuffer(ANEIOSurfaceObject(IOSurface(4)), symbol_index=0) for _ in range(2))
+    >>> request = ANEChainingRequest([x], [ANEIOSurfaceOutputSets(IOSurface(64), [y])])
+    >>> client = ANEClient.shared_connection()
+    >>> chain = client.prepare_chaining(model, request, ChainOptions("a chain"), simulate=True)
+    >>> client.enqueue_sets(chain, ANEOutputSetEnqueue())
+    >>> client.buffers_ready(chain, ANEInputBuffersReady(input_buffer_info_index=[0]))
+    >>> x.surface.write(np.array([[1.0, 2.0]], np.float16))
+    >>> _ = run_chains([chain])
+    >>> y.surface.read(np.float16, (1, 2)).tolist()
+    [[2.0, 3.0]]
 
     Raises:
         GraphTypeError: It is not a list of prepared chains.

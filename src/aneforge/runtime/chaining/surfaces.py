@@ -99,6 +99,9 @@ class IOSurface:
 class ANEIOSurfaceObject:
     """`_ANEIOSurfaceObject`: a thin wrapper of a surface. It has no symbol index, so a chaining request cannot take it.
 
+    >>> print(ANEIOSurfaceObject(IOSurface(64, name="x")))
+    _ANEIOSurfaceObject: { ioSurface=x ; startOffset=0 }
+
     Raises:
         GraphTypeError: It is not a surface.
     """
@@ -113,7 +116,11 @@ class ANEIOSurfaceObject:
 
 
 class BufferSource(IntEnum):
-    """Who produces a buffer; the system prints it as ANEBufferProducerAgent. Only these three were tried."""
+    """Who produces a buffer; the system prints it as ANEBufferProducerAgent. Only these three were tried.
+
+    >>> ANEBuffer(ANEIOSurfaceObject(IOSurface(64)), symbol_index=0, source=BufferSource.OUTPUT).source
+    <BufferSource.OUTPUT: 1>
+    """
 
     ANE = 0
     OUTPUT = 1

@@ -37,6 +37,17 @@ class MappedSurface:
 class ANEProgramIOSurfacesMapper:
     """`_ANEProgramIOSurfacesMapper`: made from a program handle; it maps nothing but a simulated model.
 
+    >>> from aneforge.runtime.chaining import ANEIOSurfaceObject, IOSurface
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> model = ANEModel.with_symbol_table([program], simulate=True)
+    >>> x, y = ANEIOSurfaceObject(IOSurface(4, name="x")), ANEIOSurfaceObject(IOSurface(4, name="y"))
+    >>> mapper = ANEProgramIOSurfacesMapper(1)
+    >>> mapper.map_io_surfaces(model, ANERequest([x], [0], [y], [0]))
+    True
+    >>> print(*mapper.slots, sep="; ")
+    simulated: input symbol 0: x; simulated: output symbol 0: y
+
     Raises:
         GraphTypeError: The handle is not an integer.
     """

@@ -31,7 +31,15 @@ __all__ = ["HwxRun", "execute", "target_of"]
 
 @dataclass(frozen=True, slots=True)
 class HwxRun:
-    """What the tasks of a container gave."""
+    """What the tasks of a container gave.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 1, 1, 2), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13).files[0].container
+    >>> ran = execute(container, {"x": np.array([[[[-1.0, 2.0]]]])})
+    >>> str(ran.label.exactness), ran.outputs["y"].tolist()
+    ('exact', [[[[0.0, 2.0]]]])
+    """
 
     target: str
     outputs: Mapping[str, Array]
@@ -48,6 +56,12 @@ def execute(model: Container | str | os.PathLike[str], inputs: Mapping[str, Arra
     """Run a compiled container: its own tasks in their order, on its own addresses, with the engine's arithmetic.
 
     Inputs and outputs are arrays by the names of ports, [batch, channels, height, width].
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 1, 1, 2), name="x")
+    >>> container = af.hwx.emit(x * 0.5, af.targets.Family.A13).files[0].container
+    >>> execute(container, {"x": np.array([[[[-1.0, 3.0]]]])}).outputs["y"].tolist()
+    [[[[-0.5, 1.5]]]]
 
     Raises:
         HwxError: The container is damaged; a task is not understood, leaves its memory, or reads what no earlier task

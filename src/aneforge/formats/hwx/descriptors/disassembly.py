@@ -28,6 +28,14 @@ WIDTH = 38
 def disassemble(tasks: Sequence[Task], *, only: int | None = None, raw: bool = False) -> str:
     """Return tasks as text; `only` chooses one by its place, `raw` shows offsets, heads of records and all fields.
 
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> text = disassemble(af.hwx.tasks_of(container))
+    >>> print(text[: text.index(";")])
+    task 0 at 0x0: 157 words, generation 7
+      NE copy, relu: 16×8×8 → 16×8×8
+
     Raises:
         HwxError: There is no task at that place.
     """

@@ -211,7 +211,14 @@ class Planar:
 
 @dataclass(frozen=True, slots=True)
 class TaskMeaning:
-    """What a task computes."""
+    """What a task computes.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> (task,) = af.hwx.tasks_of(af.hwx.emit(x.relu(), af.targets.Family.A13).files[0].container)
+    >>> print(meaning(task))
+    NE copy, relu: 16×8×8 → 16×8×8; BAR4+0x0 → BAR5+0x0
+    """
 
     index: int
     engine: Engine
@@ -259,6 +266,12 @@ class TaskMeaning:
 
 def meaning(task: Task) -> TaskMeaning:
     """Return what a task computes.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> container = af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container
+    >>> [meaning(task).formula for task in af.hwx.tasks_of(container)]
+    ['copy, relu']
 
     Raises:
         HwxError: The task does not write a register that is needed, and no source gives the default.

@@ -123,6 +123,12 @@ class Task:
 
     Fields are asked for by block and name, as `common.source_width`. A field that the task does not write has the
     register's default; where no default is known, the answer is None.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> (task,) = af.hwx.tasks_of(af.hwx.emit(x.relu(), af.targets.Family.A13).files[0].container)
+    >>> task.size, task.integer("common.source_width"), task.code("common.source1_format"), len(task.unknown)
+    (126, 8, 'fp16', 1)
     """
 
     generation: int
