@@ -14,6 +14,7 @@ import aneforge as af
 from aneforge.cli import main
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.explaining import explain
+from aneforge.commands.explanation import thread_link
 from aneforge.report.gate import Threshold, outcome
 from aneforge.report.predicted import PREDICTED
 from aneforge.report.sarif import rule_entry
@@ -51,7 +52,7 @@ def test_every_report_has_a_rule_that_links_to_it(thread: str, rule: str) -> Non
     known = PREDICTED[rule].threads if rule in PREDICTED else rules()[rule].threads
     assert thread in known
     rows = {row.label: row.value for row in explain([rule]).rows}
-    assert thread in rows["reported in"]
+    assert thread_link(thread) in rows["reported in"].split(", ")
     assert rows["remedy"]
     entry = rule_entry(rule, "note")
     assert entry.properties is not None
