@@ -79,8 +79,50 @@ def evaluate(
         bool, typer.Option("--fail-on-bad-sample", help="Stop at a sample that cannot be used.")
     ] = False,
     device: Annotated[str, typer.Option(metavar="NAME", help="What programs run on: cpu.")] = "cpu",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://head:8786.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Run in that many processes on this machine.", show_default=False)
+    ] = None,
+    resize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LENGTHS",
+            help="Images: the shorter side, or height and width: 256 or 224,224.",
+            show_default=False,
+        ),
+    ] = None,
+    crop: Annotated[
+        str | None,
+        typer.Option(metavar="LENGTHS", help="Images: the middle that is kept, as 224 or 224,224.", show_default=False),
+    ] = None,
+    scale: Annotated[float, typer.Option(help="Images: what the bytes of pixels are divided by.")] = 255.0,
+    mean: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Images: subtracted after that, for each channel.", show_default=False),
+    ] = None,
+    std: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Images: then divided by, for each channel.", show_default=False),
+    ] = None,
     explain: Annotated[int, typer.Option(min=0, help="The worst samples whose first difference is looked for.")] = 3,
     json: given.Json = None,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the results of every sample on every chip.", show_default=False, readable=False
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a page with the samples that flip.", show_default=False, readable=False
+        ),
+    ] = None,
 ) -> None:
     """Run models over a data set on every chip: accuracy, agreement, errors, and the samples that flip.
 
@@ -90,12 +132,22 @@ def evaluate(
     Examples:
     aneforge evaluate model.onnx --data test.npz -t {old},{new}
 
-    aneforge evaluate model.onnx --data test.npz --labels test.csv -t {old} --json report.json
+    aneforge evaluate model.onnx --data images/ --labels labels.csv --resize 256 --crop 224 -t {old} --html report.html
+
+    aneforge evaluate zoo/*.onnx --data test.npz -t {old},{new} --scheduler tcp://head:8786 --json report.json
     """
     from aneforge.cli.waiting import bar  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.evaluating import evaluate as evaluated  # noqa: PLC0415 - as above
+    from aneforge.commands.evaluation_page import MOST_SHOWN, evaluations_html  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import refuse_file, save  # noqa: PLC0415 - as above
+    from aneforge.evaluation.images import ImageOptions  # noqa: PLC0415 - as above
 
     given.refuse_json(json, models[0])
+    if html is not None:
+        refuse_file(html, models[0])
+    if parquet is not None and len(models) > 1:
+        raise GraphError("a Parquet file has the results of one model", seen=f"{len(models)} models")
+    images = ImageOptions(lengths(resize), lengths(crop), scale, numbers("--mean", mean), numbers("--std", std))
     found: list[Evaluation] = []
     for model in models:
         with bar(f"evaluating {model.name}", "samples") as progress:
@@ -110,6 +162,11 @@ def evaluate(
                     batch=batch,
                     shapes=given.shapes_given(shape),
                     output=output,
+                    images=images,
+                    scheduler=scheduler,
+                    workers=workers,
+                    parquet=parquet,
+                    pictures=MOST_SHOWN if html is not None else 0,
                     reference=reference,
                     explain=explain,
                     shard=shard,
@@ -118,10 +175,44 @@ def evaluate(
                     progress=progress,
                 )
             )
+    if html is not None:
+        save(html, evaluations_html(found))
     ok = all(one.ok for one in found)
     if not given.write_json(json, "evaluate", [one.repeatable() for one in found], ok=ok):
         show_evaluations(found)
     raise typer.Exit(0 if ok else 1)
+
+
+def numbers(option: str, text: str | None) -> tuple[float, ...]:
+    """Return numbers that are separated by commas.
+
+    >>> numbers("--mean", "0.5,0.25")
+    (0.5, 0.25)
+
+    Raises:
+        GraphError: They are not numbers.
+    """
+    try:
+        return tuple(float(part) for part in text.split(",")) if text is not None else ()
+    except ValueError:
+        raise GraphError(
+            f"{option} takes numbers, separated by commas", seen=text, remedy=f"{option} 0.5,0.5,0.5"
+        ) from None
+
+
+def lengths(text: str | None) -> tuple[int, ...]:
+    """Return one or two lengths.
+
+    >>> lengths("224"), lengths("224,320")
+    ((224,), (224, 320))
+
+    Raises:
+        GraphError: They are not lengths.
+    """
+    parts = [part.strip() for part in text.split(",")] if text is not None else []
+    if len(parts) > 2 or not all(part.isascii() and part.isdecimal() and int(part) for part in parts):
+        raise GraphError("a size of images is one length, or height and width", seen=text, remedy="224 or 224,320")
+    return tuple(int(part) for part in parts)
 
 
 def folder_of(out: Path | None, models: Sequence[Path], model: Path) -> Path | None:
@@ -181,6 +272,7 @@ def show_evaluation(out: Console, found: Evaluation) -> None:
 def show_chips(out: Console, found: Evaluation) -> None:
     """Print a row for every chip."""
     from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.evaluation_page import number_text, percent  # noqa: PLC0415 - loaded when it is needed
 
     summary = found.summary
     metric = [found.metric] if found.metric else []
@@ -208,6 +300,7 @@ def show_chips(out: Console, found: Evaluation) -> None:
 def show_pairs(out: Console, found: Evaluation) -> None:
     """Print how far chips agree, those that agree least first."""
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.evaluation_page import percent  # noqa: PLC0415 - loaded when it is needed
 
     pairs = sorted(found.summary.pairs, key=lambda one: (one.agreement or 0.0, one.same_bits))
     if pairs and all(one.same_bits == 1 for one in pairs):
@@ -244,17 +337,3 @@ def flip_text(flip: Flip) -> str:
     margins = [answer.margin for answer in flip.answers if answer.margin is not None]
     margin = f", smallest margin {min(margins):.3g}" if margins else ""
     return f"{flip.name}: {answers}{label}{margin}"
-
-
-def percent(share: float | None) -> str:
-    """Return a share in per cent; nothing where there is none.
-
-    >>> percent(0.98765), percent(None)
-    ('98.77 %', '')
-    """
-    return "" if share is None else f"{share:.2%}".replace("%", " %")
-
-
-def number_text(value: float | None) -> str:
-    """Return a number in three digits; nothing where there is none."""
-    return "" if value is None else f"{value:.3g}"

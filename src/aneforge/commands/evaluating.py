@@ -15,8 +15,9 @@ import numpy as np
 
 from aneforge.commands.comparing import REFERENCE, compare_targets
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.outputs import refuse_file, writing
 from aneforge.errors import DispatchFloorWarning, GraphError, NotSupportedError, UnknownNameError
-from aneforge.evaluation.images import ImageFolder, ImageOptions, expect_options
+from aneforge.evaluation.images import ImageFolder, ImageOptions, expect_options, thumbnail
 from aneforge.evaluation.iterables import IterableSource
 from aneforge.evaluation.jobs import ChipProgram, Job, digest_of, this_build
 from aneforge.evaluation.metrics import metric_of
@@ -26,6 +27,7 @@ from aneforge.evaluation.running import FailedShard, Finished, Local
 from aneforge.evaluation.shard_run import arrays_of
 from aneforge.evaluation.store import RunFolder, RunRecord
 from aneforge.evaluation.summary import Side, Summary, summarise
+from aneforge.evaluation.tables import expect_pyarrow, write_results
 from aneforge.formats.shared.shapes import OpenDimensionsError
 from aneforge.runtime.compile import compile as compile_model
 from aneforge.runtime.model import Model, MultiModel
@@ -39,13 +41,13 @@ if TYPE_CHECKING:
     from aneforge.commands.model_and_targets import Subject
     from aneforge.evaluation.metrics import Metric, MetricFunction
     from aneforge.evaluation.running import Runner
-    from aneforge.evaluation.samples import Source
+    from aneforge.evaluation.samples import Sample, Source
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.ops.types import Array
     from aneforge.targets import Place, TargetLike
 
-__all__ = ["Evaluation", "ExplainedSample", "LayerDifference", "Timing", "evaluate"]
+__all__ = ["Evaluation", "ExplainedSample", "LayerDifference", "Picture", "Timing", "evaluate"]
 
 DEVICES = ("cpu", "cuda")
 SAMPLES_OF_A_SHARD = 256
@@ -82,6 +84,14 @@ class ExplainedSample:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A sample as a small picture."""
+
+    sample: int
+    png: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """How long a run took here; it is the only part of an evaluation that another run does not repeat."""
 
@@ -111,6 +121,7 @@ class Evaluation:
     """Shards that no worker could compute; the same command tries them again."""
     notes: tuple[str, ...]
     """What was done to the model, such as the change to fp16, and what compiling warned of."""
+    pictures: tuple[Picture, ...] = ()
     timing: Timing | None = None
 
     @property
@@ -119,8 +130,8 @@ class Evaluation:
         return not self.failed
 
     def repeatable(self) -> Evaluation:
-        """Return it without what another run does not repeat."""
-        return replace(self, timing=None)
+        """Return it without what another run does not repeat, and without pictures."""
+        return replace(self, timing=None, pictures=())
 
 
 def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
@@ -141,6 +152,8 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     explain: int = EXPLAINED,
     shard: int = SAMPLES_OF_A_SHARD,
     folder: str | os.PathLike[str] | None = None,
+    parquet: str | os.PathLike[str] | None = None,
+    pictures: int = 0,
     fail_on_bad_sample: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -150,7 +163,10 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     without the axis of the batch, each with its label where there is one. `metric` is a function of the outputs of a
     sample by name and of its label. Chips are compared with the mathematics of the model as its file has it, in
     float64 and rounded to float32, unless `reference` is False. Results are kept in `folder`, from which an interrupted
-    run goes on; without one they are in the user's cache until the run is whole.
+    run goes on; without one they are in the user's cache until the run is whole. `parquet` is a file for the results of
+    every sample on every side; `pictures` is how many of the samples that flip are kept as small pictures.
+
+    `workers` starts that many processes on this machine; `scheduler` is the address of a Dask cluster.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -177,19 +193,27 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     size = max(1, shard // length) * length
     record = record_of(subject, source, job, size)
     runner = runner_of(scheduler, workers)
+    if parquet is not None:
+        expect_pyarrow()
+        refuse_file(Path(parquet), model)
     recognised = not isinstance(source, IterableSource)
     with run_folder(folder, record, recognised=recognised) as kept, kept.opened(record) as done:
         timing, failed = run_job(job, source, runner, kept, size, done, progress, fatal=fail_on_bad_sample)
         summary = summarise([Side(one.target, one.label, one.exactness) for one in job.programs], kept.results())
         if not summary.samples:
             raise no_sample(summary, failed)
+        if parquet is not None:
+            with writing(Path(parquet)):
+                write_results(Path(parquet), job.chips, kept.results())
+        again = Again(source, job, size)
         found = Evaluation(
             model=subject.name,
             data=source.name,
             reference="float32: the mathematics of the model as its file has it" if reference else "",
             metric="" if job.metric is None else job.metric.name,
             summary=summary,
-            explained=explained(subject, chosen, job, source, size, summary, explain),
+            explained=explained(subject, chosen, again, summary, explain),
+            pictures=tuple(pictures_of(again, [flip.sample for flip in summary.flips[:pictures]])),
             failed=failed,
             notes=(*subject.notes, *dict.fromkeys(text for one in job.programs for text in one.cautions)),
             timing=timing,
@@ -378,10 +402,18 @@ def runner_of(scheduler: str | None, workers: int | None) -> Runner:
 
     Raises:
         GraphError: A scheduler and a number of workers are given.
+        MissingPackageError: Dask is not installed.
     """
     if scheduler is None and workers is None:
         return Local()
-    raise NotSupportedError("evaluate runs in one process", seen=scheduler or workers)
+    if scheduler is not None and workers is not None:
+        raise GraphError(
+            "a scheduler has its own workers", seen=f"workers {workers}", remedy="give --scheduler or --workers"
+        )
+    from aneforge.evaluation.cluster import Cluster, expect_distributed  # noqa: PLC0415 - loaded when it is needed
+
+    expect_distributed()
+    return Cluster(scheduler, workers or 1)
 
 
 def run_job(  # noqa: PLR0913 - a run
@@ -447,21 +479,43 @@ class AllBut:
         return number not in self.numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The samples of a run, to be read a second time."""
+
+    source: Source
+    job: Job
+    size: int
+
+    def samples(self, indices: Iterable[int]) -> Generator[tuple[Sample, Mapping[str, Array]]]:
+        """Yield some samples, decoded, in their order; none of an iterator, which is read once."""
+        wanted = frozenset(indices)
+        if not wanted or (isinstance(self.source, IterableSource) and iter(self.source.items) is self.source.items):
+            return
+        for shard in self.source.shards(self.size, AllBut(frozenset(index // self.size for index in wanted))):
+            for sample in shard.samples:
+                if sample.index in wanted:
+                    yield sample, arrays_of(sample, self.job)
+
+
 def explained(
-    subject: Subject, places: Sequence[Place], job: Job, source: Source, size: int, summary: Summary, most: int
+    subject: Subject, places: Sequence[Place], again: Again, summary: Summary, most: int
 ) -> tuple[ExplainedSample, ...]:
-    """Return where the worst samples begin to differ; nothing where the samples cannot be read a second time."""
-    worst = dict(summary.worst[:most])
-    if not worst or (isinstance(source, IterableSource) and iter(source.items) is source.items):
-        return ()
-    found: dict[int, ExplainedSample] = {}
-    for shard in source.shards(size, AllBut(frozenset(index // size for index in worst))):
-        for sample in shard.samples:
-            if sample.index in worst:
-                arrays = {name: np.stack([one] * job.batch) for name, one in arrays_of(sample, job).items()}
-                layers = tuple(layer_differences(subject, places, arrays))
-                found[sample.index] = ExplainedSample(sample.index, sample.name, worst[sample.index], layers)
-    return tuple(found[index] for index in worst)
+    """Return where the worst samples begin to differ."""
+    worst, found = dict(summary.worst[:most]), dict[int, ExplainedSample]()
+    for sample, arrays in again.samples(worst):
+        inputs = {name: np.stack([one] * again.job.batch) for name, one in arrays.items()}
+        layers = tuple(layer_differences(subject, places, inputs))
+        found[sample.index] = ExplainedSample(sample.index, sample.name, worst[sample.index], layers)
+    return tuple(found[index] for index in worst if index in found)
+
+
+def pictures_of(again: Again, indices: Sequence[int]) -> Generator[Picture]:
+    """Yield pictures of samples, where they are images."""
+    for sample, arrays in again.samples(indices):
+        png = thumbnail(sample.encoded, next(iter(arrays.values())))
+        if png is not None:
+            yield Picture(sample.index, png)
 
 
 def layer_differences(

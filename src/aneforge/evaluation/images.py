@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from aneforge.evaluation.labels import Labels
     from aneforge.ops.types import Array
 
-__all__ = ["ImageFolder", "ImageOptions", "decode_image", "expect_options", "open_images"]
+__all__ = ["ImageFolder", "ImageOptions", "decode_image", "expect_options", "open_images", "thumbnail"]
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+THUMBNAIL = 96
+"""The longer side of a small picture, in pixels."""
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """How Pillow calls images, by their channels."""
 
@@ -62,8 +65,7 @@ class ImageFolder:
     @cached_property
     def identity(self) -> str:
         """Name, size and time of every file, and the labels."""
-        stats = [(self.called(file), file.stat().st_size, file.stat().st_mtime_ns) for file in self.files]
-        return f"{stats} {self.labels}"
+        return f"{[(self.called(file), *size_and_time(file)) for file in self.files]} {self.labels}"
 
     def called(self, file: Path) -> str:
         """Return the name of a sample: its path in the folder."""
@@ -82,6 +84,15 @@ class ImageFolder:
             return Sample(row, self.called(file), encoded=file.read_bytes(), label=label)
         except OSError as error:
             return Sample(row, self.called(file), label=label, problem=f"cannot be read: {error.strerror}")
+
+
+def size_and_time(file: Path) -> tuple[int, int]:
+    """Return what changes when a file does; nothing is known of one that is gone."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return 0, 0
+    return stat.st_size, stat.st_mtime_ns
 
 
 def open_images(folder: Path, labels: Labels | None) -> ImageFolder:
@@ -110,12 +121,8 @@ def expect_pillow() -> None:
     Raises:
         MissingPackageError: It is not installed.
     """
-    try:
-        import PIL  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        raise MissingPackageError(
-            "reading images needs the package Pillow", remedy="pip install 'aneforge-open[data]'"
-        ) from None
+    if importlib.util.find_spec("PIL") is None:
+        raise MissingPackageError("reading images needs the package Pillow", remedy="pip install 'aneforge-open[data]'")
 
 
 def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions) -> Array:
@@ -126,6 +133,8 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
     """
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - an extra
 
+    if len(wanted) != 3 or wanted[0] not in MODES:
+        raise BadSampleError("the input does not take images", seen=["samples", *wanted])
     channels, height, width = wanted
     try:
         with Image.open(io.BytesIO(content)) as opened:
@@ -193,3 +202,26 @@ def expect_options(options: ImageOptions, wanted: tuple[int, ...]) -> None:
         raise GraphError(
             "images cannot be divided by zero", seen=list(options.std) if 0 in options.std else options.scale
         )
+
+
+def thumbnail(encoded: bytes | None, values: Array | None) -> bytes | None:
+    """Return a small PNG of a sample: an image as its file has it, or an array of one or three channels.
+
+    None where it is neither, or Pillow is not installed.
+    """
+    if importlib.util.find_spec("PIL") is None:
+        return None
+    from PIL import Image  # noqa: PLC0415 - an extra
+
+    if encoded is not None:
+        picture = Image.open(io.BytesIO(encoded)).convert("RGB")
+    elif values is not None and values.ndim == 3 and values.shape[0] in (1, 3) and np.isfinite(values).all():
+        low, span = float(values.min()), float(np.ptp(values)) or 1.0
+        pixels = np.rint((values.astype(np.float64) - low) / span * 255).astype(np.uint8).transpose(1, 2, 0)
+        picture = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    else:
+        return None
+    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    written = io.BytesIO()
+    picture.save(written, "PNG")
+    return written.getvalue()

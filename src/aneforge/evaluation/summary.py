@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from aneforge.evaluation.results import Answer, BadSample, ChipAnswer, SampleResult, ShardResult
+    from aneforge.evaluation.results import Answer, ChipAnswer, SampleResult, ShardResult
 
 __all__ = [
     "FLOAT32",
@@ -27,6 +27,7 @@ __all__ = [
     "Scores",
     "Side",
     "Summary",
+    "UnusedSample",
     "summarise",
 ]
 
@@ -123,11 +124,20 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
+class UnusedSample:
+    """A sample that could not be used, and why."""
+
+    sample: int
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """A run over all its samples."""
 
     samples: int
-    bad: tuple[BadSample, ...]
+    bad: tuple[UnusedSample, ...]
     float32: Scores | None
     """What the reference reaches."""
     chips: tuple[ChipSummary, ...]
@@ -192,12 +202,12 @@ def summarise(sides: Sequence[Side], shards: Iterable[ShardResult]) -> Summary:
     """Return what the results of a run add up to."""
     tallies, float32 = [Tally() for _ in sides], Tally()
     pairs = {pair: [0, 0] for pair in combinations(range(len(sides)), 2)}
-    bad: list[BadSample] = []
+    bad: list[UnusedSample] = []
     flips: list[Flip] = []
     worst: list[tuple[bool, float, int]] = []
     samples, classes = 0, False
     for shard in shards:
-        bad += shard.bad
+        bad += [UnusedSample(one.index, one.name, one.reason) for one in shard.bad]
         for one in shard.samples:
             samples += 1
             classes = classes or bool(one.chips[0].answer.classes)

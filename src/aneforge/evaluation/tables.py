@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -13,12 +14,14 @@ import numpy as np
 
 from aneforge.errors import GraphError, Location
 from aneforge.evaluation.samples import MissingPackageError, Sample, Shard
+from aneforge.evaluation.summary import FLOAT32
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from aneforge.evaluation.labels import Labels
+    from aneforge.evaluation.results import Answer, ShardResult
     from aneforge.ops.types import Array
 
 __all__ = ["ARROW", "PARQUET", "TableSource", "expect_pyarrow", "open_table", "write_results"]
@@ -168,8 +171,27 @@ def record_batches(path: Path, columns: Sequence[str]) -> Iterator[list[dict[str
             yield cast("list[dict[str, object]]", chosen.to_pylist())
 
 
-def write_results(path: Path, names: Sequence[str], groups: Iterable[Sequence[Sequence[object]]]) -> None:
-    """Write rows as a Parquet file, group by group; the same rows give the same bytes.
+def result_rows(shard: ShardResult, chips: Sequence[str]) -> list[tuple[object, ...]]:
+    """Return the results of a shard as rows: one for every sample and side, in the order of the columns."""
+    rows: list[tuple[object, ...]] = []
+    for one in shard.samples:
+        sample = (one.index, one.name, one.label)
+        if one.reference is not None:
+            rows.append((*sample, FLOAT32, *answer_cells(one.reference), None, None, None, None))
+        rows += [
+            (*sample, chip, *answer_cells(found.answer), found.error, found.relative, found.finite, found.bits)
+            for chip, found in zip(chips, one.chips, strict=True)
+        ]
+    return rows
+
+
+def answer_cells(answer: Answer) -> tuple[object, ...]:
+    """Return the cells of an answer."""
+    return list(answer.classes), answer.margin, answer.metric
+
+
+def write_results(path: Path, chips: Sequence[str], shards: Iterable[ShardResult]) -> None:
+    """Write the results of every sample on every side as a Parquet file; the same results give the same bytes.
 
     Raises:
         MissingPackageError: pyarrow is not installed.
@@ -184,12 +206,16 @@ def write_results(path: Path, names: Sequence[str], groups: Iterable[Sequence[Se
         "top": pa.list_(pa.int64()), "margin": pa.float64(), "metric": pa.float64(), "error": pa.float64(),
         "relative": pa.float64(), "finite": pa.bool_(), "bits": pa.int64(),
     }  # fmt: skip
-    schema = pa.schema([(name, kinds[name]) for name in names])
-    with pq.ParquetWriter(path, schema) as writer:
-        for rows in groups:
-            columns = [[row[place] for row in rows] for place in range(len(names))]
-            table = pa.table(dict(zip(names, columns, strict=True)), schema=schema)
-            writer.write_table(table)
+    schema = pa.schema(list(kinds.items()))
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
+    try:
+        with pq.ParquetWriter(unfinished, schema) as writer:
+            for shard in shards:
+                rows = [dict(zip(kinds, row, strict=True)) for row in result_rows(shard, chips)]
+                writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def expect_pyarrow() -> None:

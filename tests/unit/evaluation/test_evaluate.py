@@ -209,7 +209,7 @@ def test_bad_samples_are_listed_and_the_others_go_on() -> None:
     values = [drawn(1)[0], np.zeros((2, 4, 5)), np.array("text"), drawn(1)[0]]
     found = evaluate(classifier(), values, FIRST)
     assert found.summary.samples == 2
-    assert [bad.index for bad in found.summary.bad] == [1, 2]
+    assert [bad.sample for bad in found.summary.bad] == [1, 2]
     assert "input 'x' has another shape (seen [2, 4, 5], limit [2, 4, 4])" in found.summary.bad[0].reason
     with pytest.raises(GraphError, match="sample 1: a sample is bad"):
         evaluate(classifier(), values, FIRST, fail_on_bad_sample=True)

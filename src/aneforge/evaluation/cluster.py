@@ -1,0 +1,199 @@
+"""Shards on the workers of a Dask cluster, which schedules, retries and moves data; a task is `run_shard`.
+
+The job is sent to every worker once; one that joins late fetches it from another. As many shards are under way as
+keep the workers busy, so that memory does not grow with the data. A shard whose worker dies is run by another; one that
+ends several workers in turn is given up and reported, and the rest goes on.
+"""
+# distributed is an extra, without types:
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import logging
+import os
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError
+from aneforge.evaluation.jobs import expect_same_build, this_build
+from aneforge.evaluation.metrics import said
+from aneforge.evaluation.running import FailedShard, Finished
+from aneforge.evaluation.samples import MissingPackageError
+from aneforge.evaluation.shard_run import run_shard
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from distributed import Client, Future
+
+    from aneforge.evaluation.jobs import Job
+    from aneforge.evaluation.samples import Shard
+
+__all__ = ["Cluster", "expect_distributed"]
+
+AHEAD = 2
+"""Shards for each worker that are sent before it asks, so that none waits."""
+TRIES = 3
+"""How often a shard is sent again after the workers that held the job were lost."""
+PATIENCE = "20s"
+"""How long a scheduler has to answer, and workers have to appear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The workers of a scheduler, or processes that are started on this machine for one run."""
+
+    scheduler: str | None
+    workers: int = 1
+    """Processes that are started where no scheduler is named."""
+
+    def run(self, job: Job, shards: Iterable[Shard]) -> Iterator[Finished | FailedShard]:
+        """Yield shards as workers finish them.
+
+        Raises:
+            GraphError: The scheduler is not there or has no worker, or a worker has another version of the package.
+            MissingPackageError: Dask is not installed.
+        """
+        expect_distributed()
+        with self.client() as client:
+            expect_one_version(client, job)
+            yield from run_on(client, job, shards)
+
+    @contextmanager
+    def client(self) -> Generator[Client]:
+        """Yield a connection to the scheduler."""
+        import distributed  # noqa: PLC0415 - an extra
+
+        if self.scheduler is None:
+            with (
+                distributed.LocalCluster(
+                    n_workers=self.workers,
+                    threads_per_worker=threads_for(self.workers),
+                    processes=True,
+                    dashboard_address=":0",
+                    silence_logs=logging.ERROR,
+                ) as local,
+                distributed.Client(local, set_as_default=False) as client,
+            ):
+                yield client
+            return
+        try:
+            client = distributed.Client(self.scheduler, timeout=PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise GraphError(
+                "the scheduler does not answer",
+                operation=self.scheduler,
+                seen=said(error),
+                remedy="start one with `dask scheduler` and workers with `dask worker`, or use --workers",
+            ) from None
+        with client:
+            yield client
+
+
+def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finished | FailedShard]:
+    """Yield shards as workers finish them, with a bounded number under way."""
+    from distributed import as_completed  # noqa: PLC0415 - an extra
+
+    sent = client.scatter(job, broadcast=True, hash=False)
+    waiting = iter(shards)
+    under_way: dict[str, Shard] = {}
+    lost: Counter[int] = Counter()
+
+    def submit(shard: Shard) -> Future:
+        future = client.submit(run_on_worker, sent, shard, pure=False)
+        under_way[future.key] = shard
+        return future
+
+    workers = len(client.scheduler_info()["workers"])
+    begun = [submit(one) for one in itertools.islice(waiting, AHEAD * max(1, workers))]
+    completed = as_completed(begun, loop=client.loop)
+    for future in completed:
+        shard = under_way.pop(future.key)
+        if future.status == "cancelled" and lost[shard.number] < TRIES:
+            # The workers that held the job are gone, and it with them.
+            lost[shard.number] += 1
+            sent = client.scatter(job, broadcast=True, hash=False)
+            completed.add(submit(shard))
+            continue
+        yield outcome(future, shard)
+        future.release()
+        # A worker that joined meanwhile is given work too.
+        wanted = AHEAD * max(1, len(client.scheduler_info()["workers"])) - len(under_way)
+        for one in itertools.islice(waiting, max(0, wanted)):
+            completed.add(submit(one))
+
+
+def run_on_worker(job: Job, shard: Shard) -> bytes:
+    """Run a shard with as many threads as the worker was given."""
+    from distributed import get_worker  # noqa: PLC0415 - an extra
+
+    return run_shard(job, shard, get_worker().state.nthreads)
+
+
+def outcome(future: Future, shard: Shard) -> Finished | FailedShard:
+    """Return what became of a shard.
+
+    Raises:
+        GraphError: A worker refused the job: it has another version, or cannot import the metric.
+    """
+    if future.status == "finished":
+        return Finished(shard.number, future.result())
+    error = None if future.status == "cancelled" else future.exception()
+    if isinstance(error, GraphError):
+        raise error
+    reason = "the workers that held its data were lost" if error is None else said(error)
+    return FailedShard(shard.number, shard.samples[0].name, shard.samples[-1].name, reason)
+
+
+def expect_one_version(client: Client, job: Job) -> None:
+    """Refuse workers that would compute something else; those that join later refuse by themselves.
+
+    Raises:
+        GraphError: There is no worker, or one has another version of the package, or none.
+    """
+    from distributed import TimeoutError as TooLate  # noqa: PLC0415 - an extra
+
+    expect_same_build(job)
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TooLate:
+        raise GraphError("the scheduler has no worker", remedy="start some: dask worker ADDRESS") from None
+    found = client.run(worker_build, on_error="return")
+    other = {worker: said(build) if isinstance(build, Exception) else build for worker, build in found.items()}
+    wrong = {worker: build for worker, build in other.items() if build != job.build}
+    if wrong:
+        worker, build = next(iter(wrong.items()))
+        raise GraphError(
+            f"{len(wrong)} of {len(found)} workers have another version of aneforge",
+            operation=worker,
+            seen=build,
+            limit=job.build,
+            remedy="install the same version on every worker, and restart the workers",
+        )
+
+
+def worker_build() -> str:
+    """Return what identifies the package of a worker."""
+    return this_build()
+
+
+def threads_for(workers: int) -> int:
+    """Return the threads of each of several processes that share this machine."""
+    return max(1, (os.cpu_count() or 1) // workers)
+
+
+def expect_distributed() -> None:
+    """Refuse where there is no Dask.
+
+    Raises:
+        MissingPackageError: It is not installed.
+    """
+    if importlib.util.find_spec("distributed") is None:
+        raise MissingPackageError(
+            "running on workers needs the package distributed", remedy="pip install 'aneforge-open[cluster]'"
+        )

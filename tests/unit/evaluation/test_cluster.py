@@ -1,0 +1,164 @@
+"""A cluster of two processes: the bytes of one process, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from aneforge.commands.evaluating import evaluate
+from aneforge.errors import GraphError
+from evaluation_models import FIRST, SECOND, classifier, drawn, saved_data
+
+distributed = pytest.importorskip("distributed", reason="a cluster needs Dask (the extra cluster)")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from aneforge.ops.types import Array
+
+# Dask's own, when processes that are killed leave their connections open
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[distributed.LocalCluster]:
+    """Start two workers."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    ) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give every test a folder and a cache of its own."""
+    monkeypatch.setenv("ANEFORGE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of a run by name."""
+    return {one.name: one.read_bytes() for one in sorted(folder.iterdir()) if one.name != ".lock"}
+
+
+def workers_of(cluster: distributed.LocalCluster) -> list[int]:
+    """Return the processes of the workers."""
+    return [worker.pid for worker in cluster.workers.values() if worker.pid]
+
+
+def test_a_worker_that_is_killed_and_one_that_joins_late_change_no_byte(
+    cluster: distributed.LocalCluster, tmp_path: Path
+) -> None:
+    data = saved_data(tmp_path / "test.npz", 24)
+    alone = evaluate(classifier(), data, [FIRST, SECOND], shard=2, folder=tmp_path / "alone")
+    happened: list[int] = []
+
+    def disturb(done: int, total: int | None) -> None:
+        assert total == 24
+        if done >= 4 and not happened:
+            happened.append(workers_of(cluster)[0])
+            os.kill(happened[0], signal.SIGKILL)  # its nanny starts another, which joins late
+            cluster.scale(3)
+
+    spread = evaluate(
+        classifier(),
+        data,
+        [FIRST, SECOND],
+        shard=2,
+        folder=tmp_path / "spread",
+        scheduler=cluster.scheduler_address,
+        progress=disturb,
+    )
+    assert happened
+    assert spread.failed == ()
+    assert contents(tmp_path / "spread") == contents(tmp_path / "alone")
+    assert spread.repeatable() == alone.repeatable()
+
+
+def test_a_sample_that_raises_and_one_that_ends_its_worker_are_reported(
+    cluster: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def metric(outputs: Mapping[str, Array], label: int | None) -> float:
+        if label == 1:
+            raise RuntimeError("no such luck")
+        if label == 2:
+            os._exit(1)
+        return float(outputs["scores"].size)
+
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)  # three by default
+    labels = [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]
+    found = evaluate(
+        classifier(), list(drawn(12)), FIRST, labels=labels, metric=metric, shard=2, scheduler=cluster.scheduler_address
+    )
+    assert [(bad.name, bad.reason) for bad in found.summary.bad] == [("1", "RuntimeError: no such luck")]
+    assert not found.ok
+    assert ("6", "7") in [(one.first, one.last) for one in found.failed]
+    assert {one.reason.partition(":")[0] for one in found.failed} == {"KilledWorker"}
+    assert len(found.failed) <= 2, "what the worker was given together with it, at most"
+    assert found.summary.samples == 11 - 2 * len(found.failed)
+
+
+def test_two_runs_at_once(cluster: distributed.LocalCluster, tmp_path: Path) -> None:
+    data = saved_data(tmp_path / "test.npz", 8)
+    found: dict[str, object] = {}
+
+    def run(name: str, target: object) -> None:
+        found[name] = evaluate(
+            classifier(),
+            data,
+            target,
+            shard=2,
+            folder=tmp_path / name,
+            scheduler=cluster.scheduler_address,  # pyright: ignore[reportArgumentType] - a family
+        ).repeatable()
+
+    threads = [threading.Thread(target=run, args=one) for one in (("first", FIRST), ("second", SECOND))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {
+        name: evaluate(classifier(), data, target, shard=2).repeatable()
+        for name, target in (("first", FIRST), ("second", SECOND))
+    }
+
+
+def test_workers_of_another_version_are_refused(cluster: distributed.LocalCluster, tmp_path: Path) -> None:
+    def become(build: str | None) -> None:
+        from aneforge.evaluation import cluster as running  # noqa: PLC0415 - in the worker
+        from aneforge.evaluation import jobs  # noqa: PLC0415 - as above
+
+        jobs.this_build.cache_clear()
+        made = jobs.this_build if build is None else lambda: build
+        running.this_build = made
+
+    data = saved_data(tmp_path / "test.npz", 2)
+    with distributed.Client(cluster, set_as_default=False) as client:
+        worker = next(iter(client.scheduler_info()["workers"]))
+        client.run(become, "0.0.1 (other)", workers=[worker])
+        try:
+            with pytest.raises(GraphError, match=r"1 of \d workers have another version of aneforge \(seen 0.0.1"):
+                evaluate(classifier(), data, FIRST, scheduler=cluster.scheduler_address)
+        finally:
+            client.run(become, None, workers=[worker])
+
+
+def test_a_scheduler_that_is_not_there_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aneforge.evaluation.cluster.PATIENCE", "1s")
+    with pytest.raises(GraphError, match=r"tcp://127.0.0.1:9: the scheduler does not answer"):
+        evaluate(classifier(), [drawn(1)[0]], FIRST, scheduler="tcp://127.0.0.1:9")
+    with pytest.raises(GraphError, match="a scheduler has its own workers"):
+        evaluate(classifier(), [drawn(1)[0]], FIRST, scheduler="tcp://127.0.0.1:9", workers=2)
+
+
+def test_processes_are_started_for_one_run() -> None:
+    samples = list(drawn(5))
+    spread = evaluate(classifier(), samples, FIRST, shard=2, workers=1)
+    assert spread.summary == evaluate(classifier(), samples, FIRST, shard=2).summary
+    assert np.isfinite(spread.summary.chips[0].error.largest or np.nan)
