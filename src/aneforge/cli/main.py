@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 import typer
 
 from aneforge.cli.command_table import COMMANDS, GROUPS, help_of
+from aneforge.cli.conversion import PlainCommand, PlainGroup
 from aneforge.errors import AneforgeError, IllegalGraphError, InternalError
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def build_app(names: Iterable[str]) -> typer.Typer:
     """Return the command line with some of the commands, and the groups that they are in."""
     made = typer.Typer(
         name="aneforge",
+        cls=PlainGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -89,9 +91,9 @@ def build_app(names: Iterable[str]) -> typer.Typer:
     for name in names:
         group, _, last = name.rpartition(" ")
         if group and group not in groups:
-            groups[group] = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=GROUPS[group])
+            groups[group] = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None, help=GROUPS[group])
         command = COMMANDS[name]
-        (groups[group] if group else made).command(last, help=help_of(command))(guarded(command))
+        (groups[group] if group else made).command(last, cls=PlainCommand, help=help_of(command))(guarded(command))
     for name in GROUPS:
         if name in groups:
             made.add_typer(groups[name], name=name)

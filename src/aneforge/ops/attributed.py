@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Attributed"]
 
+INTEGERS = frozenset({int, bool})
+"""Types of the items of a list of integers."""
+
 
 class Attributed:
     """Reads attributes by name and type.
@@ -59,7 +62,7 @@ class Attributed:
     def optional_integers(self, name: str) -> tuple[int, ...] | None:
         """Return an attribute that is a list of integers, or None where it is left out."""
         value = self.attributes[name]
-        if value is None or (isinstance(value, tuple) and all(isinstance(one, int) for one in value)):
+        if value is None or (isinstance(value, tuple) and INTEGERS.issuperset(map(type, value))):
             return cast("tuple[int, ...] | None", value)
         raise mistaken(name, value, "a list of integers")
 

@@ -6,10 +6,10 @@ A graph is general in both: what the engine accepts of them is said by rules, no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -89,8 +89,7 @@ def value_range(dtype: str) -> tuple[int, int]:
     return (0, (1 << width) - 1) if dtype.startswith("u") else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(msgspec.Struct, frozen=True):
     """Shape and element type of a tensor.
 
     >>> print(TensorType((1, 3, 32, 32)))

@@ -88,6 +88,8 @@ class Properties:
     table: Mapping[str, Property]
     aliases: Mapping[str, str]
     """Other names, such as the compiler's own, and the property that each stands for."""
+    found: dict[str, Fact] = field(default_factory=dict[str, Fact], init=False, repr=False, compare=False)
+    """Facts that were asked for already: compiling asks for the same few for every layer."""
 
     def __getattr__(self, name: str) -> Value:
         if name.startswith("_"):
@@ -99,7 +101,7 @@ class Properties:
         return (name for name, known in self.table.items() if known.fact(self.target, self.tier))
 
     def __contains__(self, name: str) -> bool:
-        return self.knows(name) and self._property(name).fact(self.target, self.tier) is not None
+        return self._known(name) is not None
 
     def knows(self, name: str) -> bool:
         """Return whether there is such a property at all, known for this target or not."""
@@ -114,12 +116,12 @@ class Properties:
             UnknownNameError: There is no such property.
             NoDataError: No source gives its value for this target.
         """
+        found = self._known(name)
+        if found is not None:
+            return found
         if not self.knows(name):
             raise UnknownNameError.of(f"{self.group} field", name, self.table)
         known = self._property(name)
-        found = known.fact(self.target, self.tier)
-        if found is not None:
-            return found
         reason = "no published source gives its value"
         if known.see:
             reason = f"it has no value of its own; see {known.see}"
@@ -134,7 +136,8 @@ class Properties:
 
     def get(self, name: str) -> Value | None:
         """Return the value of a property, or None where no source gives it for this target."""
-        return self.fact(name).value if name in self else None
+        found = self._known(name)
+        return None if found is None else found.value
 
     def at(self, offset: int, build: str = GUIDE_BUILD) -> Value:
         """Return the value at a byte offset of the hardware-abstraction blob, as one compiler build lays it out."""
@@ -175,7 +178,7 @@ class Properties:
         >>> hal.known_integer("dense_kernel_memory"), hal.known_integer("unicast_input_channel_limit")
         (65536, None)
         """
-        return self.integer(name) if name in self else None
+        return None if self._known(name) is None else self.integer(name)
 
     def text(self, name: str) -> str:
         """Return a property that is a word."""
@@ -197,6 +200,15 @@ class Properties:
         if not isinstance(value, tuple):
             raise self._wrong_type(name, "a list")
         return tuple(int(item) for item in value)
+
+    def _known(self, name: str) -> Fact | None:
+        """Return what is known under a name; None where that is nothing."""
+        found = self.found.get(name) if type(name) is str else None
+        if found is None and self.knows(name):
+            found = self._property(name).fact(self.target, self.tier)
+            if found is not None:
+                self.found[name] = found
+        return found
 
     def _property(self, name: str) -> Property:
         return self.table[self.aliases.get(name, name)]

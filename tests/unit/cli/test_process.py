@@ -37,6 +37,18 @@ def test_python_m_aneforge_is_the_command(tmp_path: Path) -> None:
     assert found.stdout.startswith("aneforge ")
 
 
+def test_texts_and_defaults_are_taken_without_the_library_that_converts_numbers(tmp_path: Path) -> None:
+    code = "import sys; from aneforge.cli.main import run; run(sys.argv[1:]); print('pydantic' in sys.modules)"
+
+    def loaded(*arguments: str) -> str:
+        command = [sys.executable, "-c", code, *arguments]
+        found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+        return found.stdout.splitlines()[-1]
+
+    assert loaded("explain", "ANE-EXTENT-001", "--json", "answer.json") == "False"
+    assert (tmp_path / "answer.json").exists()
+
+
 def test_a_piped_answer_has_no_colours_and_no_progress(tmp_path: Path) -> None:
     model = saved(tmp_path / "masked.onnx")
     found = ran("check", model.name, "-t", "m4,m5", "--deep", folder=tmp_path, environment={"TERM": "xterm-256color"})

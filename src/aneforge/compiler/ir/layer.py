@@ -110,7 +110,7 @@ class Epilogue:
 EMPTY = Epilogue()
 VERIFIED = "found_right"
 """Where a layer notes that the verifier passed it."""
-KNOWN = ("bottoms", "core_types", "computed_types", VERIFIED)
+KNOWN = ("name", "bottoms", "core_types", "computed_types", VERIFIED)
 """What a layer computes of itself once; all of it holds for a layer that differs in its choices or segment alone."""
 
 
@@ -137,7 +137,7 @@ class Layer(Attributed):
         """The first result, whose name is the layer's."""
         return self.results[0]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of the layer: that of its first result."""
         return self.results[0].name
@@ -210,7 +210,7 @@ class Layer(Attributed):
         }
         made = replace(self, operands=operands)
         same_types = all(now(value).type == value.type for value in self.bottoms)
-        return self.known_as(made, "core_types", "computed_types", VERIFIED) if same_types else made
+        return self.known_as(made, "name", "core_types", "computed_types", VERIFIED) if same_types else made
 
     def followed_by(self, epilogue: Epilogue, results: tuple[Value, ...]) -> Layer:
         """Return the layer with another epilogue; what its engine operation reads and gives is known already."""

@@ -85,7 +85,9 @@ def offset_inside(fold: Fold, tensor: TensorType, banks: Banks | None) -> int:
 
 def lies_there(folds: Mapping[str, Fold], layer: Layer, name: str) -> bool:
     """Return whether a tensor already lies where a layer that reads it would copy it."""
-    return any((fold := folds.get(one)) is not None and fold.layer == layer.name for one in (name, layer.name))
+    itself = layer.name
+    fold, own = folds.get(name), folds.get(itself)
+    return (fold is not None and fold.layer == itself) or (own is not None and own.layer == itself)
 
 
 def copies_nothing(folds: Mapping[str, Fold], layer: Layer, rules: Rules) -> bool:

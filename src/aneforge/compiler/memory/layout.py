@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aneforge.compiler.axes import Axis, roles
 from aneforge.ops.types import bits
@@ -37,8 +37,7 @@ DRAM_ALIGNMENT = 64
 """Bytes: base addresses and strides of the DMA have no lower bits (registers of compiled programs, bits 31:6)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Banks:
+class Banks(NamedTuple):
     """The banks of the on-chip memory: the bank of an address is (address / width) mod count."""
 
     count: int

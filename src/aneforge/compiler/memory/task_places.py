@@ -8,8 +8,9 @@ reductions, products) have the buffers of the programs that they were read from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of
@@ -77,21 +78,81 @@ def places_of(layer: Layer, memory: OnChip) -> LayerPlaces | None:
     >>> found and (found.neural.row, found.planar.patch)
     (2096, (4, 4))
     """
+    found = places_of_work(work_of(layer), memory.size)
+    return None if found is None else LayerPlaces(layer.name, *found)
+
+
+class Work(NamedTuple):
+    """What the places of a layer follow from: tensors, and what it does with them. Layers of one network share few."""
+
+    tensors: tuple[TensorType, ...]
+    """What the operation gives, what the layer gives, and what it reads."""
+    convolution: Convolution | None
+    """How the first tensor that it reads is convolved by constant weights."""
+    pair: tuple[TensorType, TensorType] | None
+    """The tensors of an operation on pairs of elements."""
+
+
+class Convolution(NamedTuple):
+    """Sizes of a convolution, along the height and the width."""
+
+    kernel: tuple[int, int]
+    dilation: int
+    """Along the height."""
+    step: int
+    groups: int
+
+
+class Places(NamedTuple):
+    """The places of a layer, as `LayerPlaces` has them."""
+
+    neural: TaskPlace
+    planar: TaskPlace
+    turned: TaskPlace
+    sources: tuple[TaskPlace, ...]
+    streamed: TaskPlace | None = None
+    resident: TaskPlace | None = None
+    pair: TaskPlace | None = None
+    repeated: TaskPlace | None = None
+    overlap: int = 0
+
+
+def work_of(layer: Layer) -> Work:
+    """Return what the places of a layer follow from."""
+    tensors = (layer.core_types[0], layer.result.type, *(one.type for one in layer.bottoms))
+    first, second = (layer.operands.get(name) for name in OPERANDS)
+    pair = (first.type, second.type) if isinstance(first, Value) and isinstance(second, Value) else None
+    return Work(tensors, convolution_of(layer), pair)
+
+
+def convolution_of(layer: Layer) -> Convolution | None:
+    """Return the sizes of a convolution by constant weights; None for other layers."""
+    if layer.kind.name != "convolution" or not isinstance(layer.operand("weights"), Constant):
+        return None
+    strides = layer.integers("strides")
+    kernel, (dilation, _) = ((1, 1, *layer.integers(name))[-2:] for name in ("kernel_sizes", "dilation_rates"))
+    step = (1, 1, *strides)[-2 if len(strides) > 1 else -1]
+    return Convolution((kernel[0], kernel[1]), dilation, step, layer.integer("groups"))
+
+
+@lru_cache(maxsize=4096)
+def places_of_work(work: Work, on_chip: int) -> Places | None:
+    """Return where tasks work in so many bytes on chip; None where no rule for such tensors is known."""
     try:
-        core, result, *read = (
-            map_of(one) for one in (layer.core_types[0], layer.result.type, *(one.type for one in layer.bottoms))
-        )
+        core, result, *read = (map_of(one) for one in work.tensors)
     except NotSupportedError:
         return None
     if core is None or result is None or None in read:
         return None
-    size = memory.size
-    neural, turned, *sources = (
-        pass_place(one.channels, one.rows, one.width, on_chip=size) for one in (core, result, *filter(None, read))
+    sources = [one for one in read if one is not None]
+    neural, turned, *copies = (
+        pass_place(one.channels, one.rows, one.width, on_chip=on_chip) for one in (core, result, *sources)
     )
-    planar = planar_place(core.channels, core.rows, core.width, on_chip=size)
-    places = LayerPlaces(layer.name, neural, planar, turned, tuple(sources))
-    return with_pair(with_convolution(places, layer, core, size), layer, core, size)
+    planar = planar_place(core.channels, core.rows, core.width, on_chip=on_chip)
+    places = Places(neural, planar, turned, tuple(copies))
+    if work.convolution is not None:
+        places = with_convolution(places, work.convolution, sources[0], core, on_chip)
+    return places if work.pair is None else with_pair(places, work.pair, core, on_chip)
 
 
 def map_of(tensor: TensorType) -> Extents | None:
@@ -100,42 +161,31 @@ def map_of(tensor: TensorType) -> Extents | None:
     return found if tensor.dtype == HALF and found.batch == found.depth == 1 and tensor.size else None
 
 
-def with_convolution(places: LayerPlaces, layer: Layer, result: Extents, on_chip: int) -> LayerPlaces:
+def with_convolution(
+    places: Places, convolution: Convolution, source: Extents, result: Extents, on_chip: int
+) -> Places:
     """Add the places of a convolution by constant weights, and the rows of its source that are read twice."""
-    if layer.kind.name != "convolution" or not isinstance(layer.operand("weights"), Constant):
-        return places
-    source = map_of(layer.bottoms[0].type)
-    if source is None:
-        return places
-    kernel, strides, dilations = (
-        (1, 1, *layer.integers(name))[-2:] for name in ("kernel_sizes", "strides", "dilation_rates")
-    )
-    step = strides[0] if len(layer.integers("strides")) > 1 else strides[1]
-    groups = layer.integer("groups")
+    kernel, step, groups = convolution.kernel, convolution.step, convolution.groups
     of_group = source.channels // groups
     channels = groups if 1 < groups == source.channels == result.channels else of_group
-    maps = (source.rows, source.width), (result.rows, result.width), (kernel[0], kernel[1]), step
+    maps = (source.rows, source.width), (result.rows, result.width), kernel, step
     streamed = convolution_place(channels, *maps, on_chip, reduced=of_group)
     tiles = -(-result.rows // streamed.tile)
-    shared = max(dilations[0] * (kernel[0] - 1) + 1 - step, 0)
+    shared = max(convolution.dilation * (kernel[0] - 1) + 1 - step, 0)
     resident = resident_place(of_group, *maps, on_chip)
-    return replace(places, streamed=streamed, resident=resident, overlap=(tiles - 1) * shared)
+    return places._replace(streamed=streamed, resident=resident, overlap=(tiles - 1) * shared)
 
 
-def with_pair(places: LayerPlaces, layer: Layer, result: Extents, on_chip: int) -> LayerPlaces:
+def with_pair(places: Places, pair: tuple[TensorType, TensorType], result: Extents, on_chip: int) -> Places:
     """Add the places of an operation on two tensors: of one shape, or with one of them repeated."""
-    given = [layer.operands.get(name) for name in OPERANDS]
-    values = [one for one in given if isinstance(one, Value)]
-    if len(values) != len(OPERANDS):
-        return places
-    maps = [map_of(one.type) for one in values]
+    maps = [map_of(one) for one in pair]
     shape = result.channels, result.rows, result.width
     if maps == [result, result]:
-        return replace(places, pair=planar_place(*shape, sources=2, on_chip=on_chip))
+        return places._replace(pair=planar_place(*shape, sources=2, on_chip=on_chip))
     repeated = next((one for one in maps if one != result), None)
     if repeated is None or result not in maps:
         return places
     kept = repeated.channels * channel_bytes(repeated.width, NEURAL_WIDTH) * repeated.rows
-    pair = planar_place(*shape, kept=kept, on_chip=on_chip)
+    beside = planar_place(*shape, kept=kept, on_chip=on_chip)
     copied = pass_place(repeated.channels, repeated.rows, repeated.width, kept, on_chip)
-    return replace(places, pair=pair, repeated=copied)
+    return places._replace(pair=beside, repeated=copied)

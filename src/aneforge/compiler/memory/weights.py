@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.memory.layout import round_up
-from aneforge.compiler.passes.choose_output_groups import chosen
+from aneforge.compiler.passes.choose_output_groups import output_groups
 from aneforge.compiler.passes.kernels import encoding_of, held_bytes, kernel_of
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.passes.kernels import Kernel
     from aneforge.compiler.schedule.rules import Rules
@@ -114,7 +113,7 @@ def blocks_of(layer: Layer, kernel: Kernel, weight: Constant, bias: int, target:
         share = round_up(-(-weight.nbytes // cores), BLOCK)
         return Blocks((share,) * cores, Basis.ESTIMATED)
     each = kernel.inner * held_bytes(weight) + bias
-    lanes = tiles_chosen(layer, target)
+    lanes = tiles_chosen(layer, kernel, target)
     if lanes:
         depthwise = kernel.groups > 1
         basis = Basis.DECODED if len(lanes) == 1 and not depthwise else Basis.SEEN
@@ -125,17 +124,29 @@ def blocks_of(layer: Layer, kernel: Kernel, weight: Constant, bias: int, target:
     return Blocks(spread(kernel.channels, cores, each), Basis.ESTIMATED)
 
 
-def tiles_chosen(layer: Layer, target: Target) -> tuple[int, ...]:
+def tiles_chosen(layer: Layer, kernel: Kernel, target: Target) -> tuple[int, ...]:
     """Return the lanes of every tile that legalisation chose, or would choose; none where they are unknown."""
-    choices = (layer if "lanes" in layer.choices else chosen(layer, target) or layer).choices
-    lanes, tiles = choices.get("lanes"), choices.get("tiles")
-    if not isinstance(lanes, tuple) or not isinstance(tiles, tuple):
-        return ()
-    pairs = zip(cast("tuple[int, ...]", lanes), cast("tuple[int, ...]", tiles), strict=True)
-    return tuple(lane for lane, count in pairs for _ in range(count))
+    if "lanes" in layer.choices:
+        lanes, tiles = layer.choices["lanes"], layer.choices.get("tiles")
+        if not isinstance(lanes, tuple) or not isinstance(tiles, tuple):
+            return ()
+        return every_tile(cast("tuple[int, ...]", lanes), cast("tuple[int, ...]", tiles))
+    groups = output_groups(layer, kernel, target)
+    return () if groups is None else every_tile(groups.lanes, groups.tiles)
 
 
-def tile_blocks(outputs: int, lanes: Sequence[int], cores: int, each: int) -> tuple[int, ...]:
+@lru_cache(maxsize=4096)
+def every_tile(lanes: tuple[int, ...], tiles: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lanes of every tile, given the number of tiles of each number of lanes.
+
+    >>> every_tile((32, 16), (2, 1))
+    (32, 32, 16)
+    """
+    return tuple(lane for lane, count in zip(lanes, tiles, strict=True) for _ in range(count))
+
+
+@lru_cache(maxsize=4096)
+def tile_blocks(outputs: int, lanes: tuple[int, ...], cores: int, each: int) -> tuple[int, ...]:
     """Return the block of every core: its tiles one after another. The last tile may not have work for all cores.
 
     >>> tile_blocks(20, (1, 1), 16, 6)[:5]

@@ -8,8 +8,9 @@ The rule fits compiled programs of dense fp16 weights (hwx-programs).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import replace_layers
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from aneforge.compiler.passes.kernels import Kernel
     from aneforge.targets import Target
 
-__all__ = ["ChooseOutputGroups", "tiles_of"]
+__all__ = ["ChooseOutputGroups", "OutputGroups", "output_groups", "tiles_of"]
+
+
+class OutputGroups(NamedTuple):
+    """How output channels are shared out: there are `tiles` tiles of each number of lanes."""
+
+    lanes: tuple[int, ...]
+    tiles: tuple[int, ...]
+    active_cores: int
 
 
 def tiles_of(channels: int, cores: int, most: int) -> list[tuple[int, int]]:
@@ -59,23 +68,40 @@ def most_lanes(layer: Layer, kernel: Kernel, memory: int | None) -> int:
     return min(most, 1 << (room.bit_length() - 1))
 
 
+@lru_cache(maxsize=4096)
+def groups_of(channels: int, cores: int, most: int) -> OutputGroups:
+    """Return how so many output channels are shared out, each tile with at most so many lanes.
+
+    >>> groups_of(768, 16, 32)
+    OutputGroups(lanes=(32, 16), tiles=(1, 1), active_cores=16)
+    """
+    counts = [
+        (lanes, len(list(some))) for lanes, some in groupby(lanes for lanes, _ in tiles_of(channels, cores, most))
+    ]
+    lanes, tiles = (tuple(column) for column in zip(*counts, strict=True)) if counts else ((), ())
+    return OutputGroups(lanes, tiles, min(cores, channels))
+
+
+def output_groups(layer: Layer, kernel: Kernel, target: Target) -> OutputGroups | None:
+    """Return how the output channels of a product are shared out; None where that is not known."""
+    cores = target.hal.known_integer("nes_per_ane")
+    depthwise = kernel.groups > 1 and kernel.groups == layer.operand("input").type.shape[1] == kernel.channels
+    if cores is None or layer.choices.get("weights") in ("streams", "unknown") or (kernel.groups > 1 and not depthwise):
+        return None
+    most = 1 if depthwise else most_lanes(layer, kernel, target.hal.known_integer("dense_kernel_memory"))
+    return groups_of(kernel.channels, cores, most)
+
+
 def chosen(layer: Layer, target: Target) -> Layer | None:
     """Return a product with its tiles chosen; None for what is none, or says so already."""
     kernel = None if "lanes" in layer.choices else kernel_of(layer)
     if kernel is None:
         return None
-    cores = target.hal.known_integer("nes_per_ane")
-    depthwise = kernel.groups > 1 and kernel.groups == layer.operand("input").type.shape[1] == kernel.channels
-    if cores is None or layer.choices.get("weights") in ("streams", "unknown") or (kernel.groups > 1 and not depthwise):
+    groups = output_groups(layer, kernel, target)
+    if groups is None:
         return layer.choosing(lanes="unknown")
-    most = 1 if depthwise else most_lanes(layer, kernel, target.hal.known_integer("dense_kernel_memory"))
-    tiles = tiles_of(kernel.channels, cores, most)
-    counts = [(lanes, len(list(some))) for lanes, some in groupby(lanes for lanes, _ in tiles)]
     return layer.choosing(
-        lanes=tuple(lanes for lanes, _ in counts),
-        tiles=tuple(count for _, count in counts),
-        passes=len(tiles),
-        active_cores=min(cores, kernel.channels),
+        lanes=groups.lanes, tiles=groups.tiles, passes=sum(groups.tiles), active_cores=groups.active_cores
     )
 
 
