@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.analysis.divergence.arithmetic import crops
+from aneforge.analysis.ranges.constants import found_once
 from aneforge.analysis.ranges.geometry import GEOMETRY
 from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, of_values, round_interval
 from aneforge.analysis.ranges.lengths import NO_LENGTHS, limit_by_length
@@ -135,7 +136,7 @@ def known_ref(
     if isinstance(ref, Value):
         return Known(ref.type, ranges[ref.name], seen.get(ref.name), shares.get(ref.name), ref.name)
     values = ref.dense()
-    return Known(ref.type, of_values(values), values)
+    return Known(ref.type, found_once(values, "interval", of_values), values)
 
 
 def product(layer: Layer, call: Call, situation: Situation, target: Target) -> Found:

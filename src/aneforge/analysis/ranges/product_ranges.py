@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from aneforge.analysis.ranges.constants import found_once
 from aneforge.analysis.ranges.interval import Range, as_read, products, round_interval
 from aneforge.analysis.ranges.sums import shares_total
 from aneforge.engine.golden import EDGE, kernel_transform
@@ -114,32 +116,48 @@ def total_of(situation: Situation, form: str, start: Array | None = None, axis: 
         case "conv" | "conv_transpose":
             found = windows(situation, x, weight, form)
         case "linear":
-            found = weighed(x.range, rows_of(weight, 0), weight, axis=-1, terms=weight.type.shape[1])
+            found = weighed(x.range, sums_of(weight, 0), weight, axis=-1, terms=weight.type.shape[1])
         case _:
             found = matrices(situation, x, weight)
     along = (axis - found.axis) % situation.results[0].rank == 0 if situation.results[0].rank else True
     return found.begun(start, by_channel=along and start is not None and start.size == found.low.size).total()
 
 
-def rows_of(weight: Known, channel: int) -> Array | None:
-    """Return constant weights as the engine reads them, [channels, terms]; None for weights computed at run time."""
+class WeightSums(NamedTuple):
+    """Sums of the positive and of the negative weights of every channel, and the largest magnitude of any weight."""
+
+    positive: Array
+    negative: Array
+    largest: float
+
+
+def sums_of(weight: Known, channel: int) -> WeightSums | None:
+    """Return the sums of constant weights as the engine reads them; None for weights computed at run time."""
     if weight.values is None:
         return None
-    numbers = np.moveaxis(as_read(weight.values), channel, 0)
-    return numbers.reshape(numbers.shape[0], -1)
+    return found_once(weight.values, ("sums of channels", channel), partial(sums_along, channel))
+
+
+def sums_along(channel: int, values: Array) -> WeightSums:
+    """Return the sums of weights whose channels lie along an axis."""
+    numbers = np.moveaxis(as_read(values), channel, 0)
+    rows = numbers.reshape(numbers.shape[0], -1)
+    positive, negative = np.maximum(rows, 0.0).sum(axis=1), np.maximum(-rows, 0.0).sum(axis=1)
+    return WeightSums(positive, negative, float(np.abs(rows).max(initial=0.0)))
 
 
 def windows(situation: Situation, x: Known, weight: Known, form: str) -> Terms:
     """Return the terms of a convolution or of a transposed one, which sees zeros between elements."""
     transposed = situation.op == "conv_transpose"
     channel = 1 if transposed else 0
-    rows = rows_of(weight, channel)
+    sums = sums_of(weight, channel)
     terms = math.prod(weight.type.shape) // max(weight.type.shape[channel], 1)
-    if transposed and rows is not None:
+    if transposed and sums is not None:
         # A sum has the terms of one group; those of all groups bound it.
-        rows = np.tile(rows, (int(situation.number("groups")), 1))
+        groups = int(situation.number("groups"))
+        sums = sums._replace(positive=np.tile(sums.positive, groups), negative=np.tile(sums.negative, groups))
     padded = transposed or any(situation.integers("pad"))
-    found = weighed(x.range, rows, weight, axis=1, terms=terms, padded=padded)
+    found = weighed(x.range, sums, weight, axis=1, terms=terms, padded=padded)
     if form == "winograd":
         return transformed(found, x.range, weight)
     return scaled(found) if form == "scaling" else found
@@ -160,10 +178,10 @@ def matrices(situation: Situation, x: Known, y: Known) -> Terms:
     """Return the terms of a matrix product, either factor constant or none."""
     flipped = bool(situation.attributes["transpose_y"])
     terms = x.type.shape[-2] if situation.attributes["transpose_x"] and x.type.rank > 1 else x.type.shape[-1]
-    rows = rows_of(y, 0 if flipped else 1) if y.type.rank == 2 else None
-    found = weighed(x.range, rows, y, axis=-1, terms=terms)
+    sums = sums_of(y, 0 if flipped else 1) if y.type.rank == 2 else None
+    found = weighed(x.range, sums, y, axis=-1, terms=terms)
     summed = x.type.rank - (2 if situation.attributes["transpose_x"] and x.type.rank > 1 else 1)
-    return averaged(found, y.range) if x.shares_along == summed and rows is None else found
+    return averaged(found, y.range) if x.shares_along == summed and sums is None else found
 
 
 def averaged(found: Terms, y: Range) -> Terms:
@@ -173,16 +191,16 @@ def averaged(found: Terms, y: Range) -> Terms:
     return replace(found, low=low, high=high, above=np.maximum(high, 0.0), below=np.maximum(-low, 0.0))
 
 
-def weighed(x: Range, rows: Array | None, weight: Known, *, axis: int, terms: int, padded: bool = False) -> Terms:
+def weighed(x: Range, sums: WeightSums | None, weight: Known, *, axis: int, terms: int, padded: bool = False) -> Terms:
     """Return the terms of sums of numbers of an interval, weighed; with padding zeros stand among them."""
-    if rows is None:
+    if sums is None:
         found = unweighed(x, weight.range, terms, axis=axis)
     else:
-        positive, negative = np.maximum(rows, 0.0).sum(axis=1), np.maximum(-rows, 0.0).sum(axis=1)
+        positive, negative = sums.positive, sums.negative
         low, high = positive * x.low - negative * x.high, positive * x.high - negative * x.low
         above = positive * max(x.high, 0.0) + negative * max(-x.low, 0.0)
         below = positive * max(-x.low, 0.0) + negative * max(x.high, 0.0)
-        largest = x.magnitude * float(np.abs(rows).max(initial=0.0))
+        largest = x.magnitude * sums.largest
         found = Terms(low, high, above, below, terms, largest, axis, terms * LOST)
     if not padded:
         return found

@@ -188,7 +188,7 @@ def test_whether_an_encoding_stays_is_legalisation_s_choice_too() -> None:
 @settings(deadline=None)
 @given(outputs=st.integers(1, 3000), cores=st.sampled_from([1, 2, 8, 16]), most=st.sampled_from([1, 16, 32]))
 def test_blocks_hold_every_output_once(outputs: int, cores: int, most: int) -> None:
-    lanes = [lane for lane, _ in tiles_of(outputs, cores, most)]
+    lanes = tuple(lane for lane, _ in tiles_of(outputs, cores, most))
     blocks = tile_blocks(outputs, lanes, cores, 64)
     assert sum(blocks) == 64 * outputs
     assert len(blocks) == min(cores, outputs)
