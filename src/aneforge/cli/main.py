@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 import typer
 
 from aneforge.cli.command_table import COMMANDS, GROUPS, help_of
-from aneforge.cli.conversion import PlainCommand, PlainGroup
+from aneforge.cli.plain_parameters import PlainCommand, PlainGroup
 from aneforge.errors import AneforgeError, IllegalGraphError, InternalError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.analysis.divergence.arithmetic import crops
-from aneforge.analysis.ranges.constants import found_once
+from aneforge.analysis.ranges.constant_facts import found_once
 from aneforge.analysis.ranges.geometry import GEOMETRY
 from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, of_values, round_interval
 from aneforge.analysis.ranges.lengths import NO_LENGTHS, limit_by_length

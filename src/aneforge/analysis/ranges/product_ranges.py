@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aneforge.analysis.ranges.constants import found_once
+from aneforge.analysis.ranges.constant_facts import found_once
 from aneforge.analysis.ranges.interval import Range, as_read, products, round_interval
 from aneforge.analysis.ranges.sums import shares_total
 from aneforge.engine.golden import EDGE, kernel_transform
