@@ -2,6 +2,7 @@
 
 Both are measured in the same run, in turns, each in fresh processes: the command as a user starts it, and a process
 that creates an onnxruntime session of the same file. Processor time is printed too, for machines that do other things.
+`--large` measures checks of large networks instead, which takes minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
+import aneforge as af
+from aneforge.commands.checking import CheckOptions, check
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
+from transformer import encoder
 
 BUDGET, GOAL = 1.0, 0.5
 RUNS = 5
@@ -41,8 +48,51 @@ def measured(arguments: list[str], compiled: Path) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def recurrent(steps: int, width: int = 64) -> af.Graph:
+    """Return a recurrent network, unrolled: five operations a step, and two weights for all of them."""
+    numbers = np.random.default_rng(0)
+    taken, kept = (np.asarray(numbers.standard_normal((width, width)) * 0.05, np.float16) for _ in range(2))
+    x, state = af.input((steps, width), name="x"), af.input((1, width), name="state")
+    for step in range(steps):
+        part = x.slice_by_size((step, 0), (1, width))
+        state = (part.linear(taken) + state.linear(kept)).tanh()
+    return af.Graph({"y": state})
+
+
+def chain(operations: int) -> af.Graph:
+    """Return a chain of so many operations."""
+    y = af.input((1, 16, 8, 8), name="x")
+    for _ in range(operations // 2):
+        y = (y * 0.99).relu()
+    return af.Graph({"y": y})
+
+
+def print_large() -> None:
+    """Print the time and the memory of checks of large networks, built here, each once; memory is the most so far."""
+    chips = ["m1", "m2", "m3", "m4", "m5", "a15"]
+    deep, scaled = CheckOptions(deep=True), CheckOptions(rescale=True)
+    cases = (
+        ("a transformer of 24 layers on 6 chips", lambda: encoder(layers=24), chips, CheckOptions()),
+        ("the same, --deep", lambda: encoder(layers=24), chips, deep),
+        ("the same on one chip, --rescale", lambda: encoder(layers=24), chips[:1], scaled),
+        ("a recurrent network, unrolled", lambda: recurrent(895), chips[:1], CheckOptions()),
+        ("a chain", lambda: chain(10_000), chips[:1], CheckOptions()),
+        ("a chain ten times as long", lambda: chain(100_000), chips[:1], CheckOptions()),
+    )
+    for name, build, targets, options in cases:
+        graph = build()
+        began = time.process_time()
+        check(graph, targets, options)
+        busy = time.process_time() - began
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+        print(f"check of {name}, {len(graph.nodes)} operations: {busy:.2f} s of processors, {most:.0f} MiB")
+
+
 def main() -> None:
     """Print the times, or why there are none."""
+    if "--large" in sys.argv:
+        print_large()
+        return
     missing = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
     if "onnx" in missing:
         print("check is not measured: onnx is not installed (pip install 'aneforge-open[onnx]')")
