@@ -23,7 +23,11 @@ __all__ = ["check", "explain", "rules", "rules_in", "rules_of"]
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Return every rule by its id, in the order of ids."""
+    """Return every rule by its id, in the order of ids.
+
+    >>> print(rules()["ANE-EXTENT-001"].severity)
+    oversize
+    """
     return rules_of(checks)
 
 

@@ -418,5 +418,9 @@ def property_of(name: str, entry: schema.PropertyEntry) -> Property:
 
 @cache
 def database() -> Database:
-    """Return the package's own database."""
+    """Return the package's own database.
+
+    >>> database() is database(), database().chips["m1"].name
+    (True, 'M1')
+    """
     return Database(Path(__file__).parent / "data")

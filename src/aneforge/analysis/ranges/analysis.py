@@ -129,6 +129,10 @@ class Concern:
         return f"{self.edge}{inside}: {self.value:.4g} against {self.limit:.6g}, margin {self.margin:+.1f} bits"
 
 
+SHOWN_LINES = 30
+"""So many lines of a report are printed."""
+
+
 @dataclass(frozen=True, slots=True)
 class LayerRange:
     """What one layer can give, and how near it is to the edges."""
@@ -186,7 +190,8 @@ class RangeReport:
             lines.append(f"  {one}")
             lines += [f"    {concern}. Remedy: {concern.remedy}" for concern in one.passed]
         lines += [f"  {note}" for note in self.notes]
-        return "\n".join(lines)
+        more = len(lines) - SHOWN_LINES
+        return "\n".join([*lines[:SHOWN_LINES], *([f"  and {more} more lines; `layers` has every layer"] * (more > 0))])
 
 
 def ranges(

@@ -370,6 +370,10 @@ class Container:
     """Bytes of the file."""
     strays: tuple[Stray, ...] = ()
 
+    def __str__(self) -> str:
+        ports = ", ".join(one.name for one in self.bodies(PortBinding)) or "none"
+        return f"container of {self.size} bytes, engine subtype {self.header.cpu_subtype}, ports: {ports}"
+
     @property
     def generation(self) -> int:
         """Generation of its task descriptors.

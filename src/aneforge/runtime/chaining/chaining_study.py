@@ -225,6 +225,9 @@ def simulating(operation: str) -> Iterator[None]:
 def study() -> Study:
     """Return what the study found.
 
+    >>> study().states["loaded"].number
+    3
+
     Raises:
         DataFileError: An entry names an experiment that is not listed.
     """

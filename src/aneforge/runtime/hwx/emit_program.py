@@ -58,6 +58,10 @@ SCRATCH_SIZE = 1 << 30
 PAGE = 0x4000
 
 
+SHOWN_PARTS = 12
+"""So many files and refused layers of a program are printed."""
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedLayer:
     """A layer that no known program computes."""
@@ -100,6 +104,9 @@ class EmittedFile:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"{self.container}; layers: {len(set(self.layers.values()))}"
+
 
 @dataclass(frozen=True, slots=True)
 class EmittedProgram:
@@ -113,6 +120,11 @@ class EmittedProgram:
 
     files: tuple[EmittedFile, ...]
     refused: tuple[RefusedLayer, ...]
+
+    def __str__(self) -> str:
+        shown = [*map(str, self.files), *(f"refused: {one}" for one in self.refused)]
+        more = len(shown) - SHOWN_PARTS
+        return "\n".join([*shown[:SHOWN_PARTS], *([f"and {more} more files and refused layers"] * (more > 0))])
 
     @property
     def whole(self) -> bool:

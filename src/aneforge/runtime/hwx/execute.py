@@ -46,6 +46,10 @@ class HwxRun:
     labels: Mapping[int, Label]
     """How sure the result of each task is."""
 
+    def __str__(self) -> str:
+        outputs = ", ".join(f"{name} {list(values.shape)}" for name, values in self.outputs.items())
+        return f"run on {self.target}, {self.label.exactness}, outputs: {outputs}"
+
     @property
     def label(self) -> Label:
         """How sure the whole is: the least sure of its tasks."""
