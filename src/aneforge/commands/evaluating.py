@@ -20,6 +20,7 @@ from aneforge.errors import DispatchFloorWarning, GraphError, NotSupportedError,
 from aneforge.evaluation.images import ImageFolder, ImageOptions, expect_options, thumbnail
 from aneforge.evaluation.iterables import IterableSource
 from aneforge.evaluation.jobs import ChipProgram, Job, digest_of, this_build
+from aneforge.evaluation.labels import expect_classes
 from aneforge.evaluation.metrics import metric_of
 from aneforge.evaluation.opening import open_data
 from aneforge.evaluation.results import decode
@@ -191,6 +192,7 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
         subject, chosen, wanted, length, output, metric_of(metric), images_given(source, wanted, images), reference
     )
     size = max(1, shard // length) * length
+    expect_classes(source.labels, job.classes)
     record = record_of(subject, source, job, size)
     runner = runner_of(scheduler, workers)
     if parquet is not None:

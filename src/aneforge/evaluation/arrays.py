@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -13,7 +14,7 @@ from aneforge.evaluation.labels import expect_labels
 from aneforge.evaluation.samples import Sample, Shard, spans
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from aneforge.evaluation.labels import Labels
@@ -41,17 +42,22 @@ class Rows:
     """Where the values begin: in the file where they are not compressed, else in the member."""
     mapped: bool
 
-    def read(self, rows: range) -> Array:
-        """Return some rows."""
+    @contextmanager
+    def opened(self) -> Generator[Callable[[range], Array]]:
+        """Yield what reads rows; rows of a compressed array are read one after the other, without beginning anew."""
         if self.mapped:
             whole = np.memmap(self.path, self.dtype, "r", self.begins, self.shape)
-            return np.array(whole[rows.start : rows.stop])
+            yield lambda rows: np.array(whole[rows.start : rows.stop])
+            return
         row = int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
         assert self.member is not None  # noqa: S101 - a file of one array is mapped
         with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
-            stream.seek(self.begins + rows.start * row)
-            content = stream.read(len(rows) * row)
-        return np.frombuffer(content, self.dtype).reshape(len(rows), *self.shape[1:])
+
+            def read(rows: range) -> Array:
+                stream.seek(self.begins + rows.start * row)
+                return np.frombuffer(stream.read(len(rows) * row), self.dtype).reshape(len(rows), *self.shape[1:])
+
+            yield read
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class ArraySource:
 
     path: Path
     inputs: Mapping[str, Rows]
-    labels: Sequence[int | None] | None
+    labels: Sequence[int] | None
 
     @property
     def name(self) -> str:
@@ -80,9 +86,11 @@ class ArraySource:
 
     def shards(self, size: int, done: Container[int]) -> Iterator[Shard]:
         """Yield the rows that are not done."""
-        for number, rows in spans(self.count, size, done):
-            arrays = {name: one.read(rows) for name, one in self.inputs.items()}
-            yield Shard(number, tuple(self.sample(row, place, arrays) for place, row in enumerate(rows)))
+        with ExitStack() as stack:
+            readers = {name: stack.enter_context(one.opened()) for name, one in self.inputs.items()}
+            for number, rows in spans(self.count, size, done):
+                arrays = {name: read(rows) for name, read in readers.items()}
+                yield Shard(number, tuple(self.sample(row, place, arrays) for place, row in enumerate(rows)))
 
     def sample(self, row: int, place: int, arrays: Mapping[str, Array]) -> Sample:
         """Return one row."""
@@ -100,7 +108,7 @@ def open_arrays(path: Path, wanted: Mapping[str, tuple[int, ...]], labels: Label
     try:
         found = {"": rows_of_file(path)} if path.suffix == SUFFIX else rows_of_archive(path)
         own = found.pop(LABELS, None) if LABELS not in wanted else None
-        own_labels = None if own is None else own.read(range(own.shape[0] if own.shape else 0))
+        own_labels = None if own is None else whole_array(own)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, GraphError):
             raise
@@ -120,6 +128,12 @@ def open_arrays(path: Path, wanted: Mapping[str, tuple[int, ...]], labels: Label
     else:
         chosen = None
     return ArraySource(path, inputs, chosen)
+
+
+def whole_array(rows: Rows) -> Array:
+    """Return every row of an array."""
+    with rows.opened() as read:
+        return read(range(rows.shape[0] if rows.shape else 0))
 
 
 def arrays_by_input(

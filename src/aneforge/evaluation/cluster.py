@@ -109,8 +109,7 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
         under_way[future.key] = shard
         return future
 
-    workers = len(client.scheduler_info()["workers"])
-    begun = [submit(one) for one in itertools.islice(waiting, AHEAD * max(1, workers))]
+    begun = [submit(one) for one in itertools.islice(waiting, wanted_under_way(client))]
     completed = as_completed(begun, loop=client.loop)
     for future in completed:
         shard = under_way.pop(future.key)
@@ -123,9 +122,13 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
         yield outcome(future, shard)
         future.release()
         # A worker that joined meanwhile is given work too.
-        wanted = AHEAD * max(1, len(client.scheduler_info()["workers"])) - len(under_way)
-        for one in itertools.islice(waiting, max(0, wanted)):
+        for one in itertools.islice(waiting, max(0, wanted_under_way(client) - len(under_way))):
             completed.add(submit(one))
+
+
+def wanted_under_way(client: Client) -> int:
+    """Return how many shards keep the workers busy that are there now."""
+    return AHEAD * max(1, len(client.nthreads()))
 
 
 def run_on_worker(job: Job, shard: Shard) -> bytes:

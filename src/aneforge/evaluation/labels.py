@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Labels", "expect_labels", "read_labels"]
+__all__ = ["Labels", "expect_classes", "expect_labels", "read_labels"]
 
 LISTED = 3
 
@@ -99,3 +99,20 @@ def expect_labels(given: object, count: int, place: Location | None = None) -> t
     if array.dtype.kind not in "iu" or (array.size and int(array.min()) < 0):
         raise GraphError("a label is not the number of a class", location=place, seen=array.dtype, limit="0, 1, 2, …")
     return tuple(cast("list[int]", array.tolist()))
+
+
+def expect_classes(labels: Sequence[int] | None, classes: int | None) -> None:
+    """Refuse labels that are not classes of the model.
+
+    >>> expect_classes([0, 9], 10)
+
+    Raises:
+        GraphError: One is larger than the last class.
+    """
+    if labels and classes is not None and max(labels) >= classes:
+        raise GraphError(
+            "the labels do not fit the model",
+            seen=f"label {max(labels)} of sample {labels.index(max(labels))}",
+            limit=f"classes 0 to {classes - 1}",
+            remedy="number the classes from 0 on, or name the output that has them: --output NAME",
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from aneforge.errors import AneforgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from aneforge.ops.types import Array
 
@@ -62,6 +62,11 @@ class Source(Protocol):
     @property
     def identity(self) -> str:
         """What distinguishes its content from another's, for a run that goes on."""
+        ...
+
+    @property
+    def labels(self) -> Sequence[int] | None:
+        """The labels in the order of the samples, where they are known before the samples are read."""
         ...
 
     def shards(self, size: int, done: Container[int]) -> Iterator[Shard]:

@@ -118,8 +118,8 @@ class RunFolder:
                 ) from None
 
     def clear(self) -> None:
-        """Remove the run and its folder."""
-        for one in self.path.iterdir():
+        """Remove the run and its folder; what says which run it is goes last, so that half of one is still known."""
+        for one in sorted(self.path.iterdir(), key=lambda file: (file.name in (RECORD, LOCK), file.name == LOCK)):
             one.unlink()
         self.path.rmdir()
 

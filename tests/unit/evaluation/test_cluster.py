@@ -1,4 +1,7 @@
 """A cluster of two processes: the bytes of one process, whatever happens to the workers."""
+# distributed is an extra, without types:
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from distributed import LocalCluster
+
     from aneforge.ops.types import Array
 
 # Dask's own, when processes that are killed leave their connections open
@@ -27,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[distributed.LocalCluster]:
+def cluster() -> Iterator[LocalCluster]:
     """Start two workers."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
@@ -47,14 +52,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in sorted(folder.iterdir()) if one.name != ".lock"}
 
 
-def workers_of(cluster: distributed.LocalCluster) -> list[int]:
+def workers_of(cluster: LocalCluster) -> list[int]:
     """Return the processes of the workers."""
     return [worker.pid for worker in cluster.workers.values() if worker.pid]
 
 
-def test_a_worker_that_is_killed_and_one_that_joins_late_change_no_byte(
-    cluster: distributed.LocalCluster, tmp_path: Path
-) -> None:
+def test_a_worker_that_is_killed_and_one_that_joins_late_change_no_byte(cluster: LocalCluster, tmp_path: Path) -> None:
     data = saved_data(tmp_path / "test.npz", 24)
     alone = evaluate(classifier(), data, [FIRST, SECOND], shard=2, folder=tmp_path / "alone")
     happened: list[int] = []
@@ -82,7 +85,7 @@ def test_a_worker_that_is_killed_and_one_that_joins_late_change_no_byte(
 
 
 def test_a_sample_that_raises_and_one_that_ends_its_worker_are_reported(
-    cluster: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def metric(outputs: Mapping[str, Array], label: int | None) -> float:
         if label == 1:
@@ -104,7 +107,7 @@ def test_a_sample_that_raises_and_one_that_ends_its_worker_are_reported(
     assert found.summary.samples == 11 - 2 * len(found.failed)
 
 
-def test_two_runs_at_once(cluster: distributed.LocalCluster, tmp_path: Path) -> None:
+def test_two_runs_at_once(cluster: LocalCluster, tmp_path: Path) -> None:
     data = saved_data(tmp_path / "test.npz", 8)
     found: dict[str, object] = {}
 
@@ -129,7 +132,7 @@ def test_two_runs_at_once(cluster: distributed.LocalCluster, tmp_path: Path) -> 
     }
 
 
-def test_workers_of_another_version_are_refused(cluster: distributed.LocalCluster, tmp_path: Path) -> None:
+def test_workers_of_another_version_are_refused(cluster: LocalCluster, tmp_path: Path) -> None:
     def become(build: str | None) -> None:
         from aneforge.evaluation import cluster as running  # noqa: PLC0415 - in the worker
         from aneforge.evaluation import jobs  # noqa: PLC0415 - as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import pytest
 
 import aneforge as af
 from aneforge.cli import main
+from aneforge.cli.waiting import bar
 from aneforge.commands.evaluating import evaluate
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
 from aneforge.evaluation import store
@@ -132,6 +134,53 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> 
     assert resumed.repeatable() == whole.repeatable()
 
 
+def test_without_a_folder_an_interrupted_run_goes_on_too() -> None:
+    data = saved_data(Path("test.npz"), 6)
+
+    def stop(done: int, total: int | None) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(classifier(), data, FIRST, shard=2, progress=stop)
+    (folder,) = Path("cache/evaluations").iterdir()
+    next(folder.glob("shard-*")).unlink()
+    told: list[int] = []
+    evaluate(classifier(), data, FIRST, shard=2, progress=lambda done, _: told.append(done))
+    assert told == [4, 6]
+    assert not folder.exists()
+
+
+def test_a_run_that_is_removed_is_known_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, real, removed = saved_data(Path("test.npz"), 4), Path.unlink, list[str]()
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as the real one
+        removed.append(path.name)
+        real(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    evaluate(classifier(), data, FIRST, shard=2)
+    kept = [name for name in removed if not name.endswith(".unfinished")]
+    assert kept[-2:] == ["run.json", ".lock"]
+    assert sorted(kept[:-2]) == ["shard-000000.bin", "shard-000001.bin"]
+
+
+def test_a_terminal_is_told_the_rate_and_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with bar("evaluating net", "samples") as tell:
+        tell(50, 100)
+        time.sleep(0.01)
+        tell(60, 100)
+    assert re.search(r"60/100\S* \S+ samples/s, 0:00:\d\d left", shown.getvalue())
+
+
 def test_a_killed_process_leaves_what_the_same_command_goes_on_from(tmp_path: Path) -> None:
     af.save_mil(classifier(), tmp_path / "net.mil")
     saved_data(tmp_path / "test.npz", 100)
@@ -234,7 +283,10 @@ def test_a_metric_that_raises_names_its_sample() -> None:
         ({"a": np.zeros((3, 2, 4, 4)), "b": np.zeros(3)}, "inputs have no data.*missing x; the file has a, b"),
         ({"x": np.zeros((3, 2, 4, 4)), "labels": np.zeros(2, int)}, "the labels do not fit the data.*2 labels"),
         ({"x": np.zeros((3, 2, 4, 4)), "labels": np.zeros(3)}, "a label is not the number of a class"),
-        ({"x": np.zeros((3, 2, 4, 4)), "labels": np.full(3, CLASSES)}, "the label is not one of the classes"),
+        (
+            {"x": np.zeros((3, 2, 4, 4)), "labels": np.full(3, CLASSES)},
+            "the labels do not fit the model.*limit classes 0 to 5",
+        ),
         ({"x": np.zeros((0, 2, 4, 4))}, "there is no sample in the data"),
         ({"x": np.array([None])}, "not a file of arrays.*arrays of objects"),
     ],
