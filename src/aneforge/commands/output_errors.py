@@ -50,11 +50,23 @@ def output_error(name: str, found: Array, wanted: Array, tolerance: Tolerance | 
         differing=differing,
         outside=outside,
         largest=largest,
-        relative=None if largest is None or scale == 0 else largest / scale,
+        relative=relative_error(largest, scale),
         snr=signal_to_noise(left, right) if both.all() else None,
         argmax=argmax_agreement(left, right),
         not_finite=(int(np.count_nonzero(~finite[0])), int(np.count_nonzero(~finite[1]))),
     )
+
+
+def relative_error(largest: float | None, scale: float) -> float | None:
+    """Return an error in units of the largest number that is wanted; None where there is no such quotient.
+
+    >>> relative_error(0.5, 2.0), relative_error(0.5, 0.0), relative_error(1e300, 5e-324)
+    (0.25, None, None)
+    """
+    if largest is None or scale == 0:
+        return None
+    quotient = largest / scale
+    return quotient if math.isfinite(quotient) else None
 
 
 def rounded_like(found: Array, wanted: Array) -> Array:
@@ -66,10 +78,17 @@ def rounded_like(found: Array, wanted: Array) -> Array:
 
 
 def signal_to_noise(found: Array, wanted: Array) -> float | None:
-    """Return the ratio of the power of a signal to that of its error, in decibels; None where either is zero."""
-    noise = float(np.sum(np.square(found - wanted)))
-    signal = float(np.sum(np.square(wanted)))
-    return 10 * math.log10(signal / noise) if noise > 0 and signal > 0 else None
+    """Return the ratio of the power of a signal to that of its error, in decibels; None where either is zero.
+
+    >>> import numpy as np
+    >>> signal_to_noise(np.array([0.0]), np.array([1e300]))
+    0.0
+    """
+    # Squares of numbers in units of the largest do not overflow.
+    unit = float(max(np.max(np.abs(found), initial=0.0), np.max(np.abs(wanted), initial=0.0))) or 1.0
+    noise = float(np.sum(np.square(found / unit - wanted / unit)))
+    signal = float(np.sum(np.square(wanted / unit)))
+    return 10 * (math.log10(signal) - math.log10(noise)) if noise > 0 and signal > 0 else None
 
 
 def argmax_agreement(found: Array, wanted: Array) -> float | None:
