@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import aneforge as af
 from aneforge.cli import main
@@ -354,6 +356,17 @@ def test_what_cannot_be_evaluated_is_one_error() -> None:
         evaluate(remembering, [drawn(1)[0]], FIRST)
     with pytest.raises(GraphError, match="the first axis of every input and output"):
         evaluate(af.input((2, 4), name="x").reshape((1, 8)), [np.zeros(4)], FIRST)
+
+
+def test_a_symbolic_first_dimension_is_the_batch() -> None:
+    shape = ["batch", 4]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", ports[:1], ports[1:])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
+    samples = list(np.random.default_rng(0).standard_normal((5, 4)))
+    one, three = (evaluate("net.onnx", samples, FIRST, batch=batch).summary for batch in (None, 3))
+    assert one == three
+    assert one.samples == 5
 
 
 def test_the_command_prints_a_row_for_every_chip(capsys: pytest.CaptureFixture[str]) -> None:
