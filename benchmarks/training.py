@@ -61,8 +61,8 @@ def torch_step() -> Callable[[], None]:
 
     def step() -> None:
         optimizer.zero_grad()
-        functional.cross_entropy(network(x), labels).backward()
-        optimizer.step()
+        functional.cross_entropy(network(x), labels).backward()  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
+        optimizer.step()  # pyright: ignore[reportUnknownMemberType] - as above
 
     return step
 

@@ -74,10 +74,10 @@ def main() -> None:
     parser.add_argument("--target", default="m4")
     asked = parser.parse_args()
     text, following, characters = windows(asked.file)
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
     module = Transformer(characters)
-    example = torch.from_numpy(text[:BATCH]), torch.from_numpy(following[:BATCH])
-    options = {"optimizer": "adam", "loss_scale": 1024.0, "target": asked.target}
+    example = torch.as_tensor(text[:BATCH]), torch.as_tensor(following[:BATCH])
+    options: dict[str, Any] = {"optimizer": "adam", "loss_scale": 1024.0, "target": asked.target}
     trainer = af.Trainer.from_torch(module, functional.cross_entropy, example, lr=0.01, **options)
     trainer.set_dataset(trainer.inputs[0], text, trainer.inputs[1], following, seed=0)
     on_chip = [trainer.step() for _ in range(asked.steps)]
@@ -88,14 +88,14 @@ def main() -> None:
     in_torch: list[float] = []
     for rows in batches(len(text), asked.steps):
         optimizer.zero_grad()
-        loss = functional.cross_entropy(reference(torch.from_numpy(text[rows])), torch.from_numpy(following[rows]))
-        loss.backward()
-        optimizer.step()
+        loss = functional.cross_entropy(reference(torch.as_tensor(text[rows])), torch.as_tensor(following[rows]))
+        loss.backward()  # pyright: ignore[reportUnknownMemberType] - as above
+        optimizer.step()  # pyright: ignore[reportUnknownMemberType] - as above
         in_torch.append(loss.item())
     print(f"{len(trainer.parameters)} parameters, {len(trainer.programs.step.graph.nodes)} operations in a step")
     for step in (1, asked.steps):
         print(f"step {step}: loss {on_chip[step - 1]:.2f} on {asked.target}, {in_torch[step - 1]:.2f} in torch float32")
-    module.load_state_dict({name: torch.from_numpy(one) for name, one in trainer.state_dict().items()})
+    module.load_state_dict({name: torch.as_tensor(one) for name, one in trainer.state_dict().items()})
     with torch.no_grad():
         value = functional.cross_entropy(module(example[0]), example[1]).item()
     print(f"the trained module, evaluated in torch on the first windows: {value:.2f}")

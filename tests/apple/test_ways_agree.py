@@ -121,12 +121,13 @@ def test_states(way: Way) -> None:
 def test_a_state_that_is_only_read(way: Way) -> None:
     fixed = af.state("fixed", (1, 32))
     graph, ones = af.Graph({"y": fixed * af.input((1, 32), name="x")}), np.ones((1, 32))
+    nothing: dict[str, Array] = {}
     with dispatched(graph, way) as model:
         model.loaded.write_state("fixed", 3 * ones)
         for step in execute_multi(model.loaded, [{"x": ones}] * 2):
             assert (step["y"] == 3).all()
         with pytest.raises(NotSupportedError, match="other outputs do not beside them"):
-            execute_multi(model.loaded, [{}] * 2, {"y": "x"})
+            execute_multi(model.loaded, [nothing] * 2, {"y": "x"})
 
 
 @pytest.mark.parametrize("inputs", [1, 2])

@@ -152,8 +152,8 @@ def test_an_epsilon_is_what_descriptors_hold_of_it() -> None:
     x = (rows(2, 64) * 2.0**-9).astype(np.float16)
     given, in_fp16 = ({"axes": (1,), "epsilon": epsilon} for epsilon in (3e-8, 2.0**-24))
     for name, same in (("h13", True), ("h15", False)):
-        results = [arithmetic("layer_norm", resolve(name)).compute({"x": x}, one)[0] for one in (given, in_fp16)]
-        assert np.array_equal(*results) == same
+        first, second = (arithmetic("layer_norm", resolve(name)).compute({"x": x}, one)[0] for one in (given, in_fp16))
+        assert np.array_equal(first, second) == same
     assert [normalisation.added_epsilon(resolve(name), 1e-5) for name in ("h13", "h14", "h15")] == [
         float(np.float16(1e-5)),
         float(np.float16(1e-5)),

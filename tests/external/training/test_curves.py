@@ -46,8 +46,8 @@ class Task:
 
     def loss(self, module: nn.Module, rows: Array) -> torch.Tensor:
         """Return the loss of some rows in torch."""
-        found = module(torch.from_numpy(self.x[rows]))
-        return functional.cross_entropy(found, torch.from_numpy(self.t[rows]).flatten())
+        found = module(torch.as_tensor(self.x[rows]))
+        return functional.cross_entropy(found, torch.as_tensor(self.t[rows]).flatten())
 
     def final(self, module: nn.Module) -> float:
         """Return the loss of all rows in torch."""
@@ -83,13 +83,13 @@ def train_in_torch(task: Task) -> float:
     for _ in range(STEPS):
         optimizer.zero_grad()
         task.loss(task.module, batches.take()).backward()  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
-        optimizer.step()
+        optimizer.step()  # pyright: ignore[reportUnknownMemberType] - as above
     return task.final(task.module)
 
 
 def train_on_engine(task: Task, target: str) -> tuple[float, float]:
     """Return the final loss, and the loss scale that was chosen."""
-    example = torch.from_numpy(task.x[: task.batch]), torch.from_numpy(task.t[: task.batch])
+    example = torch.as_tensor(task.x[: task.batch]), torch.as_tensor(task.t[: task.batch])
 
     def loss(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(output, wanted.flatten())
@@ -99,7 +99,7 @@ def train_on_engine(task: Task, target: str) -> tuple[float, float]:
     trainer.set_dataset(trainer.inputs[0], task.x, trainer.inputs[1], task.t, seed=0)
     for _ in range(STEPS):
         trainer.step()
-    task.module.load_state_dict({name: torch.from_numpy(one) for name, one in trainer.state_dict().items()})
+    task.module.load_state_dict({name: torch.as_tensor(one) for name, one in trainer.state_dict().items()})
     return task.final(task.module), trainer.loss_scale
 
 

@@ -108,8 +108,15 @@ def network(**options: Any) -> af.Trainer:  # noqa: ANN401 - passed on
     rows = random.standard_normal((32, 4)).astype(np.float32)
     x, t, w = af.input((32, 4)), af.input((32, 1)), af.parameter(np.zeros((4, 1)), name="w")
     data = {x: rows, t: rows @ np.array([[1.0], [-1.0], [0.5], [2.0]])}
-    given = {"lr": 0.1, "loss_scale": 64, "optimizer": "adam_fp16", "device_optimizer": True, "target": "m1"}
-    return af.Trainer(af.mse(x @ w, t), [w], data_inputs=data, **(given | options))
+    given: dict[str, Any] = {
+        "lr": 0.1,
+        "loss_scale": 64,
+        "optimizer": "adam_fp16",
+        "device_optimizer": True,
+        "target": "m1",
+    }
+    given.update(options)
+    return af.Trainer(af.mse(x @ w, t), [w], data_inputs=data, **given)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adam_fp16"])
@@ -131,7 +138,8 @@ def test_a_network_trains_with_updates_on_the_engine(optimizer: str) -> None:
 
 def adam_of(**changed: Any) -> Callable[[], object]:  # noqa: ANN401 - passed on
     tensors = {name: [af.input((2, 2))] for name in ("params", "m", "v", "grads")}
-    return lambda: af.adam_step(**(tensors | {"lr_t": af.input((1, 1))} | changed))
+    given: dict[str, Any] = {**tensors, "lr_t": af.input((1, 1)), **changed}
+    return lambda: af.adam_step(**given)
 
 
 @pytest.mark.parametrize(

@@ -112,14 +112,18 @@ def regression(loss_scale: Any, **options: Any) -> tuple[af.Trainer, af.Paramete
     rows = random.standard_normal((64, 8)).astype(np.float32)
     wanted = random.standard_normal((8, 1)).astype(np.float32) * 0.01
     x, t, w = af.input((16, 8)), af.input((16, 1)), af.parameter(np.zeros((8, 1)), name="w")
-    given = {"lr": 0.01, "optimizer": "adam", "target": "m1"} | options
+    given: dict[str, Any] = {"lr": 0.01, "optimizer": "adam", "target": "m1", **options}
     trainer = af.Trainer(af.mse(x @ w, t), [w], loss_scale=loss_scale, **given)
     trainer.set_dataset(x, rows, t, rows @ wanted)
     return trainer, w, wanted
 
 
+def falling_rate(step: int) -> float:
+    return 0.01 / step**0.5
+
+
 def test_auto_chooses_from_the_first_batch_and_nothing_else_is_compiled() -> None:
-    trainer, w, wanted = regression("auto", lr=lambda step: 0.01 / step**0.5)
+    trainer, w, wanted = regression("auto", lr=falling_rate)
     assert trainer.loss_scale == 4096 * 4
     programs = trainer.programs
     for _ in range(150):

@@ -100,7 +100,8 @@ def test_a_resident_trainer_is_an_unrolled_one_of_one_step_and_compiles_nothing_
 
 
 def test_plain_descent_and_the_form_for_fp16_learn() -> None:
-    for options in ({"optimizer": "sgd", "lr": 0.5}, {"optimizer": "adam_fp16"}):
+    chosen: list[dict[str, Any]] = [{"optimizer": "sgd", "lr": 0.5}, {"optimizer": "adam_fp16"}]
+    for options in chosen:
         trainer = resident(**options)
         losses = [trainer.step() for _ in range(12)]
         assert losses[-1] < 0.7 * losses[0], options

@@ -62,11 +62,11 @@ def test_a_transformer_block_trains_as_in_float32_and_its_values_go_back_by_name
         optimizer.zero_grad()
         loss = network.value()
         loss.backward()  # pyright: ignore[reportUnknownMemberType] - as above
-        optimizer.step()
+        optimizer.step()  # pyright: ignore[reportUnknownMemberType] - as above
         wanted.append(loss.item())
     assert wanted[-1] < 0.7 * wanted[0]
     np.testing.assert_allclose(losses, wanted, rtol=0.02, atol=0.01)
-    found = {name: torch.from_numpy(one) for name, one in trainer.state_dict().items()}
+    found = {name: torch.as_tensor(one) for name, one in trainer.state_dict().items()}
     network.module.load_state_dict(found)
     assert network.value().item() == pytest.approx(trainer.loss(), rel=5e-3)
 
@@ -86,9 +86,21 @@ class Frozen(nn.Module):
         return cast("torch.Tensor", self.outer(self.inner(x)))
 
 
+def mean(y: torch.Tensor) -> torch.Tensor:
+    return y.mean()
+
+
+def mean_square(y: torch.Tensor) -> torch.Tensor:
+    return y.square().mean()
+
+
+def difference(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    return y - t
+
+
 def test_parameters_that_do_not_train_are_constants_and_a_loss_may_have_no_target() -> None:
     module, x = Frozen(unused=False), torch.ones(2, 3)
-    trainer = af.Trainer.from_torch(module, lambda y: y.square().mean(), (x,), lr=0.1, target="m1")
+    trainer = af.Trainer.from_torch(module, mean_square, (x,), lr=0.1, target="m1")
     assert [one.node.attributes["name"] for one in trainer.parameters] == ["outer.weight", "outer.bias"]
     assert [one.shape for one in trainer.inputs] == [(2, 3)]
 
@@ -104,11 +116,11 @@ X = torch.ones(2, 3)
         ("module", functional.mse_loss, (X, X), GraphTypeError, "expected a torch module"),
         (nn.Linear(3, 3), 3, (X, X), GraphTypeError, "the loss must be a function"),
         (nn.ReLU(), functional.mse_loss, (X, X), GraphError, "no parameter that trains"),
-        (nn.Linear(3, 3), lambda y, t: y - t, (X, X), GraphError, "the loss must be one number"),
+        (nn.Linear(3, 3), difference, (X, X), GraphError, "the loss must be one number"),
         (nn.BatchNorm1d(3), functional.mse_loss, (X, X), NotSupportedError, "cannot change buffers.*running_mean"),
-        (nn.ConvTranspose1d(2, 2, 2), lambda y: y.mean(), (X[None],), NotSupportedError, "not transposed"),
-        (Frozen(unused=True), lambda y: y.mean(), (X,), GraphError, "does not depend on 'unused.weight'"),
-        (nn.Embedding(3000, 2), lambda y: y.mean(), (X.long(),), NotSupportedError, "seen 3000 classes, limit 2048"),
+        (nn.ConvTranspose1d(2, 2, 2), mean, (X[None],), NotSupportedError, "not transposed"),
+        (Frozen(unused=True), mean, (X,), GraphError, "does not depend on 'unused.weight'"),
+        (nn.Embedding(3000, 2), mean, (X.long(),), NotSupportedError, "seen 3000 classes, limit 2048"),
         (
             nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)),
             functional.mse_loss,
@@ -137,6 +149,9 @@ def test_indices_out_of_range_are_refused() -> None:
 
 
 def test_without_torch_there_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    def find_nothing(_: str) -> None:
+        return None
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_nothing)
     with pytest.raises(ImportError, match=r"needs PyTorch.*aneforge-open\[torch\]"):
         af.Trainer.from_torch(nn.Linear(3, 3), functional.mse_loss, (X, X), lr=0.1, target="m1")

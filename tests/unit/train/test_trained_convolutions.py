@@ -37,7 +37,7 @@ def test_rows_of_a_patch_matrix_are_channels_then_kernel_places() -> None:
     assert w.value[1 * 15 + 2 * 5 + 3, 2] == kernel[2, 1, 2, 3]
 
 
-FORMS = [
+FORMS: list[tuple[tuple[int, int, int, int], dict[str, int]]] = [
     ((4, 2, 3, 3), {"pad": 1}),
     ((3, 2, 1, 1), {}),
     ((1, 2, 2, 4), {}),
@@ -59,8 +59,9 @@ def test_values_and_both_gradients_are_those_of_torch(
     back = af.backward((y * y).sum((0, 1, 2, 3)), [w, x])
     graph = af.Graph({"y": y, "w": back[w], "x": back[x]})
     wide = [torch.tensor(one, dtype=torch.float64, requires_grad=True) for one in (images, kernel)]
-    chosen = {{"pad": "padding"}.get(name, name): value for name, value in options.items()}
-    wanted = torch.nn.functional.conv2d(wide[0], wide[1], **chosen)  # pyright: ignore[reportArgumentType] - integers
+    stride, pad = options.get("stride", 1), options.get("pad", 0)
+    dilation, groups = options.get("dilation", 1), options.get("groups", 1)
+    wanted = torch.nn.functional.conv2d(wide[0], wide[1], stride=stride, padding=pad, dilation=dilation, groups=groups)
     (wanted * wanted).sum().backward()  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
     gradients = [one.grad for one in wide]
     assert gradients[0] is not None
