@@ -38,9 +38,9 @@ def drawn(count: int, seed: int = 1) -> Array:
 def saved_data(path: Path, count: int, *, labels: bool = True) -> Path:
     """Save samples, with the classes that the mathematics gives them as labels."""
     values = drawn(count)
-    arrays = {"x": values}
     if labels:
         scores = af.reference(classifier(count), [values])["scores"].reshape(count, -1)
-        arrays["labels"] = np.argmax(scores, axis=1)
-    np.savez(path, **arrays)
+        np.savez(path, x=values, labels=np.argmax(scores, axis=1))
+    else:
+        np.savez(path, x=values)
     return path

@@ -81,8 +81,8 @@ def drawn_inputs(seed: int, shape: tuple[int, ...]) -> Array:
 
 def same_bits(first: Array, second: Array) -> bool:
     """Tell whether two arrays of fp16 are the same to the bit."""
-    halves = (np.ascontiguousarray(one.astype(np.float16)).view(np.uint16) for one in (first, second))
-    return np.array_equal(*halves)
+    left, right = (np.ascontiguousarray(one.astype(np.float16)).view(np.uint16) for one in (first, second))
+    return np.array_equal(left, right)
 
 
 def described_graph(computes: str, container: Container) -> Tensor:

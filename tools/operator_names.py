@@ -66,8 +66,9 @@ def from_tables(name: str, convert: Callable[..., object]) -> list[str]:
     """Return what tables of a converter's module have under a name."""
     module = sys.modules[inspect.unwrap(convert).__module__]
     found: list[str] = []
-    for table in (value for value in vars(module).values() if isinstance(value, Mapping)):
-        value = cast("Mapping[object, object]", table).get(name)
+    tables = (cast("Mapping[str, object]", one) for one in vars(module).values() if isinstance(one, Mapping))
+    for table in tables:
+        value = table.get(name)
         called = value if isinstance(value, str) else getattr(value, "name", getattr(value, "__name__", ""))
         if isinstance(called, str) and called in names():
             found.append(names()[called].name)

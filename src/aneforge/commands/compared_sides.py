@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aneforge.commands.model_and_targets import Subject
     from aneforge.compiler.ir.program import Program
@@ -222,6 +222,23 @@ def onnxruntime_side(subject: Subject, model: object, inputs: Mapping[str, Array
     return Side(ONNXRUNTIME, found, "float", detail=f"onnxruntime {version} on this machine's CPU")
 
 
+class RuntimePort(Protocol):
+    """An input or output of a session of onnxruntime, as far as it is used here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+
+
+class RuntimeSession(Protocol):
+    """A session of onnxruntime, as far as it is used here: the package has no types."""
+
+    def get_inputs(self) -> Sequence[RuntimePort]: ...
+    def get_outputs(self) -> Sequence[RuntimePort]: ...
+    def run(self, output_names: Sequence[str], input_feed: Mapping[str, Array]) -> Sequence[object]: ...
+
+
 def run_onnx(path: str, inputs: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
     """Return the version of onnxruntime and the outputs that it gives for inputs, cast to the types that it wants.
 
@@ -231,7 +248,8 @@ def run_onnx(path: str, inputs: Mapping[str, Array]) -> tuple[str, dict[str, Arr
     import onnxruntime  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] - an extra, without types
 
     try:
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        opened = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        session = cast("RuntimeSession", opened)
         wanted = {port.name: NUMPY_TYPES.get(port.type, port.type) for port in session.get_inputs()}
         fed = {name: np.asarray(inputs[name]).astype(dtype) for name, dtype in wanted.items() if name in inputs}
         names = [port.name for port in session.get_outputs()]

@@ -95,7 +95,8 @@ def argmax_agreement(found: Array, wanted: Array) -> float | None:
     """Return the share of rows whose largest element is at the same place."""
     if not found.ndim or not found.size or found.shape[-1] == 1:
         return None
-    return float(np.mean(np.argmax(found, axis=-1) == np.argmax(wanted, axis=-1)))
+    same = np.asarray(np.argmax(found, axis=-1) == np.argmax(wanted, axis=-1), np.bool_)
+    return float(np.mean(same))
 
 
 def same_bits(left: Array, right: Array) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, Location
 
@@ -73,12 +73,15 @@ def made_here(path: Path) -> bool:
 
 def is_own_package(folder: Path) -> bool:
     """Return whether an ML package has the identifiers that are written here; an empty folder is nobody's."""
-    from aneforge.formats.mlpackage.package import MANIFEST, ROOT_IDENTIFIER  # noqa: PLC0415 - few outputs are packages
+    from aneforge.formats.mlpackage.mlpackage_files import MANIFEST  # noqa: PLC0415 - few outputs are packages
+    from aneforge.formats.mlpackage.package import ROOT_IDENTIFIER  # noqa: PLC0415 - few outputs are packages
 
     if not (folder / MANIFEST).is_file():
         return not any(folder.iterdir())
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest: object = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except ValueError:
         return False
-    return isinstance(manifest, dict) and manifest.get("rootModelIdentifier") == ROOT_IDENTIFIER  # pyright: ignore[reportUnknownMemberType] - of any shape
+    if not isinstance(manifest, dict):
+        return False
+    return cast("dict[str, object]", manifest).get("rootModelIdentifier") == ROOT_IDENTIFIER

@@ -22,7 +22,6 @@ from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, Unkno
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aneforge.graph.graph import GraphLike
     from aneforge.runtime.backends import Backend
     from aneforge.targets import TargetLike
 
@@ -43,6 +42,8 @@ RESCALINGS = ("auto",)
 PathLike = str | os.PathLike[str]
 P = ParamSpec("P")
 R = TypeVar("R")
+G = TypeVar("G")
+"""What a function takes for a graph."""
 
 
 class Level(StrEnum):
@@ -138,7 +139,7 @@ def level_of(opt: object) -> Level:
 
 def takes(
     options: Callable[P, Options],
-) -> Callable[[Callable[[GraphLike, Options], R]], Callable[Concatenate[GraphLike, P], R]]:
+) -> Callable[[Callable[[G, Options], R]], Callable[Concatenate[G, P], R]]:
     """Return a decorator: the function is called with a graph and options one by one, and is given them checked.
 
     >>> @takes(Options)
@@ -149,7 +150,7 @@ def takes(
     """
     listed = inspect.signature(options).parameters.values()
 
-    def decorate(function: Callable[[GraphLike, Options], R]) -> Callable[Concatenate[GraphLike, P], R]:
+    def decorate(function: Callable[[G, Options], R]) -> Callable[Concatenate[G, P], R]:
         written = inspect.signature(function)
         graph = next(iter(written.parameters.values()))
         signature = written.replace(parameters=[graph, *listed])
@@ -161,10 +162,10 @@ def takes(
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
             asked = {name: value for name, value in arguments.items() if name != graph.name}
-            return function(cast("GraphLike", arguments[graph.name]), check_options(Options(**asked)))
+            return function(cast("G", arguments[graph.name]), check_options(Options(**asked)))
 
         vars(call)["__signature__"] = signature
-        return cast("Callable[Concatenate[GraphLike, P], R]", call)
+        return cast("Callable[Concatenate[G, P], R]", call)
 
     return decorate
 

@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -22,7 +22,8 @@ import numpy as np
 from aneforge.errors import AneforgeError, CheckpointError, Location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
@@ -115,6 +116,14 @@ def write_checkpoint(path: str | os.PathLike[str], snapshot: Snapshot) -> Path:
     return target
 
 
+class TensorFile(Protocol):
+    """An open file of safetensors, as far as it is used here: the library does not type what it opens."""
+
+    def metadata(self) -> Mapping[str, str] | None: ...
+    def keys(self) -> Iterable[str]: ...
+    def get_tensor(self, name: str, /) -> Array: ...
+
+
 def read_checkpoint(path: str | os.PathLike[str], here: Snapshot) -> Snapshot:
     """Read a state that is to replace another one.
 
@@ -128,9 +137,10 @@ def read_checkpoint(path: str | os.PathLike[str], here: Snapshot) -> Snapshot:
 
     Path(path).stat()
     try:
-        with safe_open(os.fspath(path), framework="numpy") as file:
+        opened = cast("AbstractContextManager[TensorFile, None]", safe_open(os.fspath(path), framework="numpy"))
+        with opened as file:
             held = file.metadata() or {}
-            tensors = {name: cast("Array", file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         header = header_of(held)
         check_same(header, tensors, here)
     except SafetensorError as error:

@@ -140,7 +140,9 @@ class CheckpointedStack:
             GraphTypeError: They are not lists.
         """
         if not isinstance(layers, list | tuple) or not layers:
-            raise GraphTypeError("layers must be a list of lists of parameters", seen=type(layers).__name__)
+            raise GraphTypeError(
+                "layers must be a list of lists of parameters", seen=type(cast("object", layers)).__name__
+            )
         found: list[list[Array]] = []
         for number, layer in enumerate(cast("Sequence[Layer]", layers)):
             values = [one.value if isinstance(one, Parameter) else as_array(one, OP, "a parameter") for one in layer]

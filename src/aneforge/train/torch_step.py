@@ -113,7 +113,7 @@ def exported_step(
         return [value, *pull(seed.reshape(value.shape))]
 
     example = (values, examples, torch.ones(()))
-    traced = cast("torch.fx.GraphModule", make_fx(step, tracing_mode="real")(*example))
+    traced = make_fx(step, tracing_mode="real")(*example)
     without_integers(traced)
     return torch.export.export(traced, example, strict=False)
 
@@ -159,7 +159,7 @@ def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tu
     table = cast("Table", torch.export.default_decompositions())
     counted: list[int] = []
     table.update(decompositions(counted))
-    core = cast("torch.export.ExportedProgram", program.run_decompositions(table))  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
+    core = program.run_decompositions(table)  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
     changed = list(core.graph_signature.buffers_to_mutate.values())
     if changed:
         raise NotSupportedError(

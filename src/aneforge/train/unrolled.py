@@ -142,7 +142,9 @@ class UnrolledTrainer:
             GraphError: Shapes do not fit, targets are not one-hot, or the data are less than a batch.
         """
         if not isinstance(dataset, tuple | list) or len(cast("Sequence[object]", dataset)) != 2:
-            raise GraphTypeError("dataset must be a pair of arrays, X and targets", seen=type(dataset).__name__)
+            raise GraphTypeError(
+                "dataset must be a pair of arrays, X and targets", seen=type(cast("object", dataset)).__name__
+            )
         rows, wanted = cast("Sequence[object]", dataset)
         made = build_dataset(self.inputs[0], rows, self.targets[0], wanted, seed)
         if self.kind == "ce":
@@ -256,7 +258,9 @@ def check_inputs(x_inputs: object, t_inputs: object) -> tuple[list[Tensor], list
     found: list[list[Tensor]] = []
     for given, what in ((x_inputs, "x_inputs"), (t_inputs, "t_inputs")):
         if not isinstance(given, list | tuple) or not given:
-            raise GraphTypeError(f"{what} must be a list of inputs, one for each step", seen=type(given).__name__)
+            raise GraphTypeError(
+                f"{what} must be a list of inputs, one for each step", seen=type(cast("object", given)).__name__
+            )
         listed = [expect_tensor(one, OP, what) for one in cast("Sequence[object]", given)]
         if any(one.op != INPUT or one.shape != listed[0].shape for one in listed):
             raise GraphError(f"{what} must be inputs of one shape", seen=[list(one.shape) for one in listed])

@@ -23,6 +23,8 @@ from aneforge.errors import GraphError
 from report_models import saved
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from golden_text import Golden
 
 WIDTH = 80
@@ -285,9 +287,9 @@ def test_a_target_is_compared_with_onnxruntime(
     model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
-    proto = onnx.load(model)
+    proto = onnx.load(model)  # pyright: ignore[reportUnknownMemberType] - its stub leaves paths open
     proto.ir_version = 10  # onnx writes newer ones than onnxruntime reads
-    onnx.save(proto, model)
+    onnx.save(proto, model)  # pyright: ignore[reportUnknownMemberType] - its stub leaves paths open
     asked = ["compare", str(model), "-t", "m4", "--seed", "0", "--against", "onnxruntime"]
     assert main.run([*asked, "--atol", "1"]) == 0
     assert capsys.readouterr().out.startswith("output y: M4 (h16g) against onnxruntime: ")
@@ -295,7 +297,11 @@ def test_a_target_is_compared_with_onnxruntime(
     assert main.run(["compare", "out/model.mil", *asked[2:]]) == 2
     assert "onnxruntime runs ONNX files alone (seen MIL text)" in capsys.readouterr().err
     known = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "onnxruntime" else known(name))
+
+    def without_onnxruntime(name: str) -> ModuleSpec | None:
+        return None if name == "onnxruntime" else known(name)
+
+    monkeypatch.setattr("importlib.util.find_spec", without_onnxruntime)
     assert main.run(asked) == 2
     assert "needs the package onnxruntime. Remedy: pip install onnxruntime" in capsys.readouterr().err
 

@@ -35,12 +35,12 @@ class Recurrent(torch.nn.Module):
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType] - torch types it as unknown
     module, x = Recurrent().eval(), torch.zeros(1, 4, 16)
     paths = [tmp_path / name for name in ("net.onnx", "net.pt2", "net.mlpackage")]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its tracer and of its exporters
-        torch.onnx.export(module, (x,), str(paths[0]), dynamo=False, input_names=["x"], output_names=["y"])
+        torch.onnx.export(module, (x,), str(paths[0]), dynamo=False, input_names=["x"], output_names=["y"])  # pyright: ignore[reportUnknownMemberType] - torch types it as unknown
         torch.export.save(torch.export.export(module, (x,)), paths[1])
     af.save_mlpackage(af.to_fp16(af.from_onnx(paths[0])).graph, paths[2])
     return paths

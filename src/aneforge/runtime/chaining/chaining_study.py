@@ -20,7 +20,7 @@ from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 __all__ = [
     "SIMULATED",
@@ -207,7 +207,7 @@ class Study(Entry, frozen=True):
 
 
 @contextmanager
-def simulating(operation: str) -> Iterator[None]:
+def simulating(operation: str) -> Generator[None]:
     """Let every error that is raised inside say that it is one of the simulation, and of which call.
 
     Raises:

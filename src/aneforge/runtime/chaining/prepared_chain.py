@@ -28,7 +28,7 @@ from aneforge.runtime.streams.events import Event
 from aneforge.runtime.streams.operations import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from aneforge.ops.types import Array
     from aneforge.runtime.chaining.chain_models import ANEModel, SymbolTable
@@ -338,7 +338,7 @@ class PreparedChain:
         self.model.check_usable(action)
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> Generator[None]:
         """Keep the chain and its model from being released while the chain runs.
 
         Raises:

@@ -112,7 +112,7 @@ def layer_norm_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
         HwxError: It has other axes, or gamma and beta, which are tensors of constants.
     """
     extent = core_extent(layer)
-    if axes_of(layer) - {"height"} != {"width"} or extent.height != 1:
+    if axes_of(layer) - {"height"} != frozenset({"width"}) or extent.height != 1:
         raise HwxError("ANE-EMIT-006: no program that normalises these axes is known", seen=layer.integers("axes"))
     parameters = [name for name in ("gamma", "beta") if layer.operands.get(name) is not None]
     if parameters:
