@@ -125,7 +125,7 @@ def outcome_of(drawn: Drawn, writer: Writer, target: str, folder: Path) -> Outco
         again = writer.again(written)
     except AneforgeError:
         return Outcome.NOT_WRITTEN
-    if made.notes:
+    if made.notes or not again.inputs:  # a state that a constant overwrites: nothing that goes in comes out
         return Outcome.NOT_COMPILED
     try:
         expected = bits_of(made.program, drawn.inputs)
