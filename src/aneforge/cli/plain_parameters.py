@@ -81,7 +81,7 @@ def plain_type(described: Described) -> type[str | Path] | None:
     info = described.parameter_info
     if info.parser is not None:
         return None
-    if described.annotation in (str, list[str]):
+    if described.annotation is str or described.annotation == list[str]:
         return str
     checked = info.exists or info.readable or info.writable or info.resolve_path
     return None if described.annotation is not Path or checked or not (info.file_okay and info.dir_okay) else Path

@@ -4,8 +4,9 @@ The job is sent to every worker once; one that joins late fetches it from anothe
 keep the workers busy, so that memory does not grow with the data. A shard whose worker dies is run by another; one that
 ends several workers in turn is given up and reported, and the rest goes on.
 """
-# distributed is an extra, without types:
+# distributed is an extra whose types do not tell synchronous answers from those that are awaited:
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportMissingTypeArgument=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,7 +61,7 @@ class ImageFolder:
         """The number of files."""
         return len(self.files)
 
-    @cached_property
+    @property
     def identity(self) -> str:
         """Name, size and time of every file, and the labels."""
         return f"{[(self.called(file), *size_and_time(file)) for file in self.files]} {self.labels}"

@@ -57,16 +57,17 @@ class IterableSource:
     def sample(self, index: int, item: object) -> Sample:
         """Return one item as a sample."""
         label = self.labels[index] if self.labels is not None and index < len(self.labels) else None
-        if isinstance(item, tuple) and len(cast("tuple[object, ...]", item)) == 2 and is_label(item[1]):  # pyright: ignore[reportUnknownArgumentType] - whatever it is
-            item, label = cast("tuple[object, int]", item)
+        taken, parts = item, cast("tuple[object, ...]", item) if isinstance(item, tuple) else ()
+        if len(parts) == 2 and is_label(parts[1]):
+            taken, label = cast("tuple[object, int]", parts)
             label = int(label) if self.labels is None else self.labels[index]
-        if isinstance(item, Mapping):
-            given = cast("Mapping[str, object]", item)
+        if isinstance(taken, Mapping):
+            given = cast("Mapping[str, object]", taken)
             return Sample(index, str(index), {name: as_array(one) for name, one in given.items()}, label=label)
-        if len(self.inputs) > 1:
+        if len(self.inputs) != 1:
             problem = f"the model has the inputs {', '.join(self.inputs)}: give a mapping of arrays by their names"
             return Sample(index, str(index), label=label, problem=problem)
-        return Sample(index, str(index), {self.inputs[0]: as_array(item)}, label=label)
+        return Sample(index, str(index), {self.inputs[0]: as_array(taken)}, label=label)
 
 
 def open_iterable(items: object, inputs: tuple[str, ...], labels: object) -> IterableSource:
@@ -78,7 +79,7 @@ def open_iterable(items: object, inputs: tuple[str, ...], labels: object) -> Ite
     if not isinstance(items, Iterable) or isinstance(items, bytes | Mapping):
         raise GraphError(
             "the data is neither a path nor an iterable of samples",
-            seen=type(items).__name__,
+            seen=type(cast("object", items)).__name__,
             remedy="give arrays, mappings of arrays by input, or pairs of one of these and a label",
         )
     given = cast("Iterable[object]", items)

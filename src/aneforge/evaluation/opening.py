@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from aneforge.errors import GraphError, Location
 from aneforge.evaluation.arrays import open_arrays
@@ -14,7 +14,7 @@ from aneforge.evaluation.labels import Labels, read_labels
 from aneforge.evaluation.tables import ARROW, PARQUET, open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from aneforge.evaluation.samples import Source
 
@@ -28,14 +28,14 @@ def open_data(data: object, wanted: Mapping[str, tuple[int, ...]], labels: objec
         GraphError: It is not there, of a kind that is not known, or does not fit the inputs or the labels.
         MissingPackageError: A package that it needs is not installed.
     """
-    read = read_labels(Path(labels)) if isinstance(labels, str | os.PathLike) else labels
-    if not isinstance(data, str | os.PathLike):
+    read = read_labels(Path(labels)) if is_path(labels) else labels
+    if not is_path(data):
         return open_iterable(data, tuple(wanted), read.ordered if isinstance(read, Labels) else read)
     path = Path(data)
     if not path.exists():
         raise GraphError("the data is not there", location=Location(str(path)))
     if read is not None and not isinstance(read, Labels):
-        read = Labels(Location("labels"), tuple(read))  # pyright: ignore[reportArgumentType] - checked with the samples
+        read = Labels(Location("labels"), tuple(cast("Iterable[int]", read)))  # checked with the samples
     if path.is_dir():
         return open_images(path, read)
     suffix = path.suffix.lower()
@@ -49,3 +49,8 @@ def open_data(data: object, wanted: Mapping[str, tuple[int, ...]], labels: objec
         seen=suffix or "no suffix",
         limit=f".npy, .npz, {', '.join(sorted(PARQUET | ARROW))}, or a folder of images",
     )
+
+
+def is_path(named: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Tell whether a user names a file: by text or a path."""
+    return isinstance(named, str | os.PathLike)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from distributed import LocalCluster
 
     from aneforge.ops.types import Array
+    from aneforge.targets import TargetLike
 
 # Dask's own, when processes that are killed leave their connections open
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -111,7 +112,7 @@ def test_two_runs_at_once(cluster: LocalCluster, tmp_path: Path) -> None:
     data = saved_data(tmp_path / "test.npz", 8)
     found: dict[str, object] = {}
 
-    def run(name: str, target: object) -> None:
+    def run(name: str, target: TargetLike) -> None:
         found[name] = evaluate(
             classifier(),
             data,

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from aneforge.errors import GraphError
 from aneforge.evaluation.images import ImageOptions, decode_image
 from aneforge.evaluation.samples import BadSampleError, MissingPackageError
 from evaluation_models import FIRST, SECOND, classifier, drawn
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +169,11 @@ def test_the_page_shows_the_samples_that_flip() -> None:
 def test_packages_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     hidden = {"PIL", "pyarrow", "distributed"}
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in hidden else find(name))
+
+    def find_others(name: str) -> ModuleSpec | None:
+        return None if name in hidden else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_others)
     saved_images(Path("images"), 1)
     Path("test.parquet").write_bytes(b"")
     np.savez("test.npz", x=drawn(1))

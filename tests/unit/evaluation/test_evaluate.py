@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnx
@@ -66,7 +66,7 @@ def test_results_are_those_of_a_model_that_is_run_by_hand() -> None:
     values = drawn(3)
     with pytest.warns(af.SliceSaturationWarning):
         model = af.compile(classifier(), target=FIRST)
-    by_hand = [model(one[None]).reshape(-1) for one in values]
+    by_hand = [cast("Array", model(one[None])).reshape(-1) for one in values]
     wanted = [af.reference(classifier(), [one[None]])["scores"].reshape(-1) for one in values]
     largest = max(
         float(np.max(np.abs(left - right.astype(np.float32)))) for left, right in zip(by_hand, wanted, strict=True)
@@ -294,7 +294,7 @@ def test_a_metric_that_raises_names_its_sample() -> None:
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(arrays: dict[str, Array], message: str) -> None:
-    np.savez("test.npz", **arrays)
+    np.savez("test.npz", allow_pickle=True, **arrays)
     with pytest.raises(GraphError, match=message):
         evaluate(classifier(), "test.npz", FIRST)
 
@@ -362,7 +362,8 @@ def test_a_symbolic_first_dimension_is_the_batch() -> None:
     shape = ["batch", 4]
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
     made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", ports[:1], ports[1:])
-    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, "net.onnx")  # pyright: ignore[reportUnknownMemberType] - its types are partial
     samples = list(np.random.default_rng(0).standard_normal((5, 4)))
     one, three = (evaluate("net.onnx", samples, FIRST, batch=batch).summary for batch in (None, 3))
     assert one == three

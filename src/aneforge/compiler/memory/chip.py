@@ -48,6 +48,6 @@ def on_chip(target: Target, rules: Rules) -> OnChip:
     banks = Banks(
         count if isinstance(count, int) else rules.banks_where_unknown, target.geometry.integer("l2_bank_width")
     )
-    line = banks.count * banks.width
+    line = banks.number * banks.width
     windows = size - int(size * rules.stream_share) // line * line
     return OnChip(size, banks, int(size * rules.working_set_margin), windows)

@@ -38,9 +38,9 @@ DRAM_ALIGNMENT = 64
 
 
 class Banks(NamedTuple):
-    """The banks of the on-chip memory: the bank of an address is (address / width) mod count."""
+    """The banks of the on-chip memory: the bank of an address is (address / width) mod number."""
 
-    count: int
+    number: int
     width: int
 
 
@@ -184,13 +184,13 @@ def bank_requests(rows: int, stride: int, banks: Banks) -> int:
     >>> bank_requests(64, 1024, Banks(64, 16)), bank_requests(64, 1040, Banks(64, 16))
     (64, 1)
     """
-    shared = math.gcd(stride // banks.width, banks.count)
-    return -(-rows // (banks.count // shared))
+    shared = math.gcd(stride // banks.width, banks.number)
+    return -(-rows // (banks.number // shared))
 
 
 def restrided_row(row: int, rows: int, banks: Banks) -> int:
     """Return the shortest stride of a row, at least its own bytes, at which the banks are asked least often."""
-    least = -(-rows // banks.count)
+    least = -(-rows // banks.number)
     stride = row
     while bank_requests(rows, stride, banks) > least:
         stride += banks.width
