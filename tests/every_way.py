@@ -91,6 +91,7 @@ class AimedDevice:
 
 MODULES = (
     "test_model.py",
+    "test_model_use.py",
     "test_program.py",
     "test_threads.py",
     "streams/test_resident.py",

@@ -63,7 +63,7 @@ def evaluate(
     ] = None,
     shape: given.Shapes = None,
     reference: Annotated[
-        bool, typer.Option("--reference/--no-reference", help="Compare with float32 too, which takes its own time.")
+        bool, typer.Option("--reference/--chips-only", help="Compare with float32 too, which takes its own time.")
     ] = True,
     shard: Annotated[int, typer.Option(help="Samples whose results are written at a time.")] = 256,
     out: Annotated[

@@ -16,7 +16,7 @@ import itertools
 import logging
 import os
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "expect_distributed"]
 
+LOST = "the workers that held its data were lost"
 AHEAD = 2
 """Shards for each worker that are sent before it asks, so that none waits."""
 TRIES = 3
@@ -99,6 +100,7 @@ class Cluster:
 def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finished | FailedShard]:
     """Yield shards as workers finish them, with a bounded number under way."""
     from distributed import as_completed  # noqa: PLC0415 - an extra
+    from distributed.client import FutureCancelledError  # noqa: PLC0415 - as above
 
     sent = client.scatter(job, broadcast=True, hash=False)
     waiting = iter(shards)
@@ -114,13 +116,16 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
     completed = as_completed(begun, loop=client.loop)
     for future in completed:
         shard = under_way.pop(future.key)
-        if future.status == "cancelled" and lost[shard.number] < TRIES:
-            # The workers that held the job are gone, and it with them.
+        found = None
+        with suppress(FutureCancelledError):
+            found = outcome(future, shard)
+        if (found is None or future.status == "cancelled") and lost[shard.number] < TRIES:
+            # The workers that held the job or its result are gone, and it with them.
             lost[shard.number] += 1
             sent = client.scatter(job, broadcast=True, hash=False)
             completed.add(submit(shard))
             continue
-        yield outcome(future, shard)
+        yield found or failed(shard, LOST)
         future.release()
         # A worker that joined meanwhile is given work too.
         for one in itertools.islice(waiting, max(0, wanted_under_way(client) - len(under_way))):
@@ -150,7 +155,11 @@ def outcome(future: Future, shard: Shard) -> Finished | FailedShard:
     error = None if future.status == "cancelled" else future.exception()
     if isinstance(error, GraphError):
         raise error
-    reason = "the workers that held its data were lost" if error is None else said(error)
+    return failed(shard, LOST if error is None else said(error))
+
+
+def failed(shard: Shard, reason: str) -> FailedShard:
+    """Return a shard that was given up, by its samples."""
     return FailedShard(shard.number, shard.samples[0].name, shard.samples[-1].name, reason)
 
 

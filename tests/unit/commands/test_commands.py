@@ -257,7 +257,7 @@ def test_two_reports_are_told_apart() -> None:
         (["target", "h17s"], "h17s"),
         (["chip", "M5 Pro"], "h17s"),
         (["pass", "fold-padding"], "fold-padding"),
-        (["Segments"], "segment"),
+        (["Segments"], "program"),
         (["crop", "route"], "crop route"),
         (["hal", "field"], "HAL field"),
     ],

@@ -64,7 +64,7 @@ def test_audit_counts(clean_environment: dict[str, str]) -> None:
     ("arguments", "message"),
     [
         (("show", "h17x"), "error: unknown target 'h17x'; nearest: h17"),
-        (("list", "everything"), "error: unknown target group 'everything'; known: all, families, known"),
+        (("list", "everything"), "error: unknown target group 'everything'; known: all, shipping, families, known"),
     ],
 )
 def test_a_wrong_name_is_one_message_and_exit_code_2(

@@ -151,6 +151,8 @@ def places_of_work(work: Work, on_chip: int) -> Places | None:
     planar = planar_place(core.channels, core.rows, core.width, on_chip=on_chip)
     places = Places(neural, planar, turned, tuple(copies))
     if work.convolution is not None:
+        if not sources:  # of a constant
+            return None
         places = with_convolution(places, work.convolution, sources[0], core, on_chip)
     return places if work.pair is None else with_pair(places, work.pair, core, on_chip)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aneforge.engine.normalisation import added_epsilon
 from aneforge.graph.node import Output
 from aneforge.ops.shapes import normalise_axes, reduced_axes
 from aneforge.optimise.rescaling.engine_errors import Reading
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.optimise.rescaling.operand_sizes import Observed
     from aneforge.optimise.rescaling.proposals import Situation
+    from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
 
@@ -43,6 +45,11 @@ MOST_SQUARES = MOST_OPERAND
 """What the squares of a row may add up to; norms that divide by their number bear more, which is not counted on."""
 KEPT_SQUARES = 2.0**-8
 """Elements from which on norms lose nothing on the exact engine: their squares lack two bits of normal numbers'."""
+EPSILON_ERROR = 2.0**-9
+"""The relative error of epsilon that is not seen: rounding to a normal fp16 number makes a quarter of it."""
+EPSILON_COUNTS = 2.0**-11
+"""The share of a variance from which on epsilon changes a result in fp16."""
+EPSILON_LOST = "the target has no such small epsilon in fp16, which small rows need; inputs= judges by rows as they are"
 SQUARES_FIT = "its squares are neither too large nor too small for fp16"
 
 
@@ -66,8 +73,26 @@ class SharedNorms(SharedTensor):
             yield Proposal.refuse(self.nodes, NO_ROOM if asked else SQUARES_FIT)
             return
         reaches = {node: reach for node, (reach, _) in sizes.items()}
-        for one in (exponent, *(range(exponent + 1, 0) if observed.proven else ())):
+        if not observed.proven:
+            yield self.propose_by(exponent, reaches, observed)
+            return
+        kept = [one for one in (exponent, *range(exponent + 1, 0)) if self.keeps_epsilon(one, situation)]
+        if not kept:
+            yield Proposal.refuse(self.nodes, EPSILON_LOST)
+        for one in kept:
             yield self.propose_by(one, reaches, observed)
+
+    def keeps_epsilon(self, exponent: int, situation: Situation) -> bool:
+        """Tell whether the target adds what is epsilon for what the norms read times a power of two.
+
+        It need not where no row becomes so small that epsilon counts.
+        """
+        return all(
+            is_added(node.number("epsilon") * 4.0**exponent, situation.target)
+            or node.number("epsilon") < EPSILON_COUNTS * least_variance(node, self.shared, situation)
+            for node in self.nodes
+            if node.op.name in STANDARDISING
+        )
 
     def propose_by(self, exponent: int, reaches: dict[Node, float], observed: Observed) -> Proposal:
         """Return all norms with what they read times one power of two."""
@@ -84,6 +109,22 @@ class SharedNorms(SharedTensor):
             may_mend=False,
             keeps_small=exponent < 0 and observed.proven,
         )
+
+
+def is_added(epsilon: float, target: Target) -> bool:
+    """Tell whether a target has a number for an epsilon.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> [is_added(epsilon, resolve(Family.A13)) for epsilon in (1e-5, 1e-9)]
+    [True, False]
+    """
+    return math.isclose(added_epsilon(target, epsilon), epsilon, rel_tol=EPSILON_ERROR)
+
+
+def least_variance(node: Node, shared: Output, situation: Situation) -> float:
+    """Return the least variance of a row for inputs far smaller than their ranges."""
+    seen = [split_rows(node, one[shared.node, shared.index]) for one in situation.small()]
+    return min((float(rows.var(axis=1, dtype=np.float64).min()) for rows in seen), default=0.0)
 
 
 def find_norms(graph: Graph) -> tuple[SharedNorms, ...]:
