@@ -445,7 +445,10 @@ def test_rows_far_smaller_than_declared_ranges_stay_right(
     (report,) = found.products
     told = r"for inputs of 2\^-16 of their ranges scaled it has an error of .*; inputs= judges by rows as they are"
     worse = "with it an output of the whole graph was worse for smaller or larger inputs"
-    assert report.applied or re.fullmatch(f"{told}|{worse}|{EPSILON_LOST}", report.reason)
+    if report.applied:  # a factor that keeps epsilon, and what it costs
+        assert any("lose bits" in remark for remark in found.remarks)
+        return
+    assert re.fullmatch(f"{told}|{worse}|{EPSILON_LOST}", report.reason)
     assert not any("lose bits" in remark for remark in found.remarks)
 
 
