@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "programs.h"
@@ -24,6 +26,9 @@
 #define WORKER_END 3
 /* Far more than any answer; a larger one is not an answer. */
 #define LONGEST_ANSWER (1u << 20)
+
+/* How long a thread looks for an answer before it sleeps. */
+#define SOON_NS 300000L
 
 /* What the worker is told to run. Isolated, so nothing of the client's environment or folder reaches it; where the
  * library lies in the package, that package is the one, whatever else has its name. */
@@ -218,10 +223,23 @@ static int send_all(int socket, const void *data, size_t length, int descriptor)
     return 0;
 }
 
+/* Most answers come at once: a thread that looks for one is not woken late. */
+static ssize_t receive_soon(int socket, void *to, size_t length) {
+    struct timespec began, now;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    do {
+        const ssize_t got = recv(socket, to, length, MSG_DONTWAIT);
+        if (got >= 0 || errno != EAGAIN) return got;
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - began.tv_sec) * 1000000000L + (now.tv_nsec - began.tv_nsec) < SOON_NS);
+    return recv(socket, to, length, 0);
+}
+
 static int receive_all(int socket, void *data, size_t length) {
     uint8_t *to = data;
     while (length > 0) {
-        const ssize_t got = recv(socket, to, length, 0);
+        const ssize_t got = receive_soon(socket, to, length);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return -1;
         to += got;
