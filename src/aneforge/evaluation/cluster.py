@@ -201,10 +201,10 @@ def threads_for(workers: int) -> int:
 
 
 def expect_distributed() -> None:
-    """Refuse where there is no Dask.
+    """Check that Dask is installed.
 
     Raises:
-        MissingPackageError: It is not installed.
+        MissingPackageError: It is not.
     """
     if importlib.util.find_spec("distributed") is None:
         raise MissingPackageError(

@@ -115,7 +115,7 @@ def open_images(folder: Path, labels: Labels | None) -> ImageFolder:
 
 
 def expect_pillow() -> None:
-    """Refuse where there is no Pillow.
+    """Check that Pillow is installed.
 
     Raises:
         MissingPackageError: It is not installed.

@@ -219,7 +219,7 @@ def write_results(path: Path, chips: Sequence[str], shards: Iterable[ShardResult
 
 
 def expect_pyarrow() -> None:
-    """Refuse where there is no pyarrow.
+    """Check that pyarrow is installed.
 
     Raises:
         MissingPackageError: It is not installed.
