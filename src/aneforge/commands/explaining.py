@@ -62,10 +62,10 @@ def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for e
     if find_term(" ".join(asked)) is not None:
         return explain_term(" ".join(asked))
     match asked:
-        case [name] if not ID.match(name.upper()) and (found := explained_name(name)) is not None:
-            return found
         case ["chaining", *names] if len(names) <= 1:
             return explained_chaining(*names)
+        case [name] if not ID.match(name.upper()) and (found := explained_name(name)) is not None:
+            return found
         case [name] | ["rule" | "conflict", name]:
             return explained_id(name.upper(), name)
         case ["hal" | "limit" | "datapath" | "geometry" as kind, name]:
@@ -338,7 +338,7 @@ def explained_route(name: str) -> Explanation:
 
 
 def explained_chaining(name: str = "") -> Explanation:
-    """Return all that is known of chaining, or one class, rule or experiment of it."""
+    """Return all that is known of chaining, or one class, method, rule or experiment of it."""
     from aneforge.commands.chaining_explained import explain_chaining, explain_part  # noqa: PLC0415 - it imports this
 
     return explain_part(name) if name else explain_chaining()

@@ -244,6 +244,11 @@ def test_two_reports_are_told_apart() -> None:
     assert diff(first, check(af.input((1, 8, 1, 64), name="x").relu(), ["m1"])).only_first == ("h16g",)
 
 
+def test_chaining_is_the_study_not_the_hardware_field_of_that_name() -> None:
+    assert explain(["chaining"]).kind == "study"
+    assert explain(["hal", "chaining"]).kind == "hal"
+
+
 @pytest.mark.parametrize(
     ("words", "name"),
     [
