@@ -31,6 +31,7 @@ __all__ = [
     "IllegalGraphError",
     "InternalError",
     "Location",
+    "MissingPackageError",
     "NoDataError",
     "NotSupportedError",
     "OversizeWarning",
@@ -207,6 +208,14 @@ class GraphTypeError(GraphError, TypeError):
     ... except GraphTypeError as error:
     ...     print(error.message, error.seen, sep=": ")
     an operand is neither a tensor, a number nor an array: '1'
+    """
+
+
+class MissingPackageError(AneforgeError, ImportError):
+    """A package that a call needs is not installed; the remedy is the line that installs it.
+
+    >>> print(MissingPackageError("reading ONNX models needs the package onnx", remedy="pip install onnx"))
+    reading ONNX models needs the package onnx. Remedy: pip install onnx
     """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -12,11 +11,12 @@ from aneforge.commands.model_and_targets import chosen_targets, is_path
 from aneforge.commands.report_nodes import NUMBER, origins
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
-from aneforge.errors import AneforgeError, GraphError, UnknownNameError
+from aneforge.errors import GraphError, UnknownNameError
 from aneforge.formats.detection import ModelFormat
 from aneforge.graph.graph import PLACEHOLDERS, Graph
 from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,10 +45,6 @@ ONNXRUNTIME = "onnxruntime"
 """The name of the runtime that runs an ONNX model in the precision of its file."""
 EXPECTED = "expected"
 """The name of the outputs that the user has in a file."""
-
-
-class MissingRuntimeError(AneforgeError, ImportError):
-    """onnxruntime is not installed."""
 
 
 def marked(graph: Graph) -> Graph:
@@ -204,7 +200,7 @@ def onnxruntime_side(subject: Subject, model: object, inputs: Mapping[str, Array
 
     Raises:
         GraphError: The model is not an ONNX file, or onnxruntime refuses it.
-        MissingRuntimeError: onnxruntime is not installed.
+        MissingPackageError: onnxruntime is not installed.
     """
     if not is_path(model) or subject.format != ModelFormat.ONNX:
         raise GraphError(
@@ -212,10 +208,7 @@ def onnxruntime_side(subject: Subject, model: object, inputs: Mapping[str, Array
             seen=subject.format,
             remedy="compare with the mathematics (leave --against out), or with your own outputs: --expect golden.npz",
         )
-    if importlib.util.find_spec(ONNXRUNTIME) is None:
-        raise MissingRuntimeError(
-            "--against onnxruntime needs the package onnxruntime", remedy="pip install onnxruntime"
-        )
+    expect_package(ONNXRUNTIME)
     version, outputs = run_onnx(str(model), inputs)
     named = {name: array for name, array in outputs.items() if name in subject.graph.outputs}
     found = values_by_output(subject, named, "output of onnxruntime")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
 from aneforge.engine.kernels.library import REMEDY, library, paths, processors, reason_missing
+from aneforge.packages import PACKAGES, install_line
 from aneforge.runtime.backends import backends
 from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host
 
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
     from aneforge.runtime.backends import BackendStatus
 
 __all__ = ["Doctor", "Package", "doctor"]
-
-DISTRIBUTION = "aneforge-open"
-PACKAGES = {
-    "numpy": ("everything", ""),
-    "onnx": ("ONNX models", "onnx"),
-    "torch": ("programs of torch.export", "torch"),
-    "coremltools": ("ML packages", "coreml"),
-    "jinja2": ("--html", ""),
-}
-"""What a package is for, and the extra that brings it; none for what is always there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +68,17 @@ def doctor() -> Doctor:
         kernels=kernels_text(),
         threads=processors(),
         host=host_text(),
-        packages=tuple(package(name, use, extra) for name, (use, extra) in PACKAGES.items()),
+        packages=(package("numpy", "everything"), *(package(name, use.purpose) for name, use in PACKAGES.items())),
         backends=backends(),
     )
 
 
-def package(name: str, use: str, extra: str) -> Package:
+def package(name: str, use: str) -> Package:
     """Return whether a package is installed."""
     try:
         return Package(name, importlib.metadata.version(name), use, "")
     except importlib.metadata.PackageNotFoundError:
-        return Package(name, None, use, f"pip install '{DISTRIBUTION}[{extra}]'" if extra else f"pip install {name}")
+        return Package(name, None, use, install_line(name))
 
 
 def kernels_text() -> str:

@@ -28,8 +28,9 @@ from aneforge.evaluation.running import FailedShard, Finished, Local
 from aneforge.evaluation.shard_run import arrays_of
 from aneforge.evaluation.store import RunFolder, RunRecord
 from aneforge.evaluation.summary import Side, Summary, summarise
-from aneforge.evaluation.tables import expect_pyarrow, write_results
+from aneforge.evaluation.tables import write_results
 from aneforge.formats.shared.shapes import OpenDimensionsError
+from aneforge.packages import expect_package
 from aneforge.runtime.compile import compile as compile_model
 from aneforge.runtime.model import Model, MultiModel
 from aneforge.runtime.saved.cache import program_cache
@@ -196,7 +197,7 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     record = record_of(subject, source, job, size)
     runner = runner_of(scheduler, workers)
     if parquet is not None:
-        expect_pyarrow()
+        expect_package("pyarrow")
         refuse_file(Path(parquet), model)
     recognised = not isinstance(source, IterableSource)
     with run_folder(folder, record, recognised=recognised) as kept, kept.opened(record) as done:
@@ -412,9 +413,9 @@ def runner_of(scheduler: str | None, workers: int | None) -> Runner:
         raise GraphError(
             "a scheduler has its own workers", seen=f"workers {workers}", remedy="give --scheduler or --workers"
         )
-    from aneforge.evaluation.cluster import Cluster, expect_distributed  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.evaluation.cluster import Cluster  # noqa: PLC0415 - loaded when it is needed
 
-    expect_distributed()
+    expect_package("distributed")
     return Cluster(scheduler, workers or 1)
 
 

@@ -6,7 +6,8 @@ import base64
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from aneforge.report.html.page import digest, expect_jinja
+from aneforge.packages import expect_package
+from aneforge.report.html.page import digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +31,9 @@ def evaluations_html(evaluations: Sequence[Evaluation]) -> str:
     """Return evaluations as one page; times are not on it, so that another run gives the same bytes.
 
     Raises:
-        MissingJinjaError: The package jinja2 is not installed.
+        MissingPackageError: The package jinja2 is not installed.
     """
-    expect_jinja()
+    expect_package("jinja2")
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - loaded when a page is written
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import AneforgeError
 from aneforge.formats.detection import ModelFormat, detect_format
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -90,9 +91,7 @@ def onnx_files(path: Path, model: Path) -> tuple[Path, ...]:
     """
     if not is_within(path, model.parent) or not holds(model, LOCATION.encode()):
         return ()
-    from aneforge.formats.onnx.onnx_model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
-
-    expect_onnx()
+    expect_package("onnx")
     from aneforge.formats.onnx.reading import read_model  # noqa: PLC0415 - it imports onnx
 
     names = {

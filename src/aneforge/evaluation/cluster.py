@@ -11,7 +11,6 @@ ends several workers in turn is given up and reported, and the rest goes on.
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import logging
 import os
@@ -24,8 +23,8 @@ from aneforge.errors import GraphError
 from aneforge.evaluation.jobs import expect_same_build, this_build
 from aneforge.evaluation.metrics import said
 from aneforge.evaluation.running import FailedShard, Finished
-from aneforge.evaluation.samples import MissingPackageError
 from aneforge.evaluation.shard_run import run_shard
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from aneforge.evaluation.jobs import Job
     from aneforge.evaluation.samples import Shard
 
-__all__ = ["Cluster", "expect_distributed"]
+__all__ = ["Cluster"]
 
 LOST = "the workers that held its data were lost"
 AHEAD = 2
@@ -61,7 +60,7 @@ class Cluster:
             GraphError: The scheduler is not there or has no worker, or a worker has another version of the package.
             MissingPackageError: Dask is not installed.
         """
-        expect_distributed()
+        expect_package("distributed")
         with self.client() as client:
             expect_one_version(client, job)
             yield from run_on(client, job, shards)
@@ -198,15 +197,3 @@ def worker_build() -> str:
 def threads_for(workers: int) -> int:
     """Return the threads of each of several processes that share this machine."""
     return max(1, (os.cpu_count() or 1) // workers)
-
-
-def expect_distributed() -> None:
-    """Check that Dask is installed.
-
-    Raises:
-        MissingPackageError: It is not.
-    """
-    if importlib.util.find_spec("distributed") is None:
-        raise MissingPackageError(
-            "running on workers needs the package distributed", remedy="pip install 'aneforge-open[cluster]'"
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError, Location
-from aneforge.evaluation.samples import BadSampleError, MissingPackageError, Sample, Shard, spans
+from aneforge.evaluation.samples import BadSampleError, Sample, Shard, spans
+from aneforge.packages import expect_package, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -101,7 +101,7 @@ def open_images(folder: Path, labels: Labels | None) -> ImageFolder:
         GraphError: There is no image in it, or the labels do not fit.
         MissingPackageError: Pillow is not installed.
     """
-    expect_pillow()
+    expect_package("pillow")
     files = tuple(sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES))
     if not files:
         raise GraphError(
@@ -112,16 +112,6 @@ def open_images(folder: Path, labels: Labels | None) -> ImageFolder:
         )
     names = [file.relative_to(folder).as_posix() for file in files]
     return ImageFolder(folder, files, None if labels is None else labels.in_order(names))
-
-
-def expect_pillow() -> None:
-    """Check that Pillow is installed.
-
-    Raises:
-        MissingPackageError: It is not installed.
-    """
-    if importlib.util.find_spec("PIL") is None:
-        raise MissingPackageError("reading images needs the package Pillow", remedy="pip install 'aneforge-open[data]'")
 
 
 def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions) -> Array:
@@ -208,7 +198,7 @@ def thumbnail(encoded: bytes | None, values: Array | None) -> bytes | None:
 
     None where it is neither, or Pillow is not installed.
     """
-    if importlib.util.find_spec("PIL") is None:
+    if not is_installed("pillow"):
         return None
     from PIL import Image  # noqa: PLC0415 - an extra
 

@@ -12,15 +12,11 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array
 
-__all__ = ["BadSampleError", "MissingPackageError", "Sample", "Shard", "Source", "spans"]
+__all__ = ["BadSampleError", "Sample", "Shard", "Source", "spans"]
 
 
 class BadSampleError(AneforgeError, ValueError):
     """One sample cannot be used; the others can."""
-
-
-class MissingPackageError(AneforgeError, ImportError):
-    """A package that a source, a form or the cluster needs is not installed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import GraphError, Location
-from aneforge.evaluation.samples import MissingPackageError, Sample, Shard
+from aneforge.evaluation.samples import Sample, Shard
 from aneforge.evaluation.summary import FLOAT32
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aneforge.evaluation.results import Answer, ShardResult
     from aneforge.ops.types import Array
 
-__all__ = ["ARROW", "PARQUET", "TableSource", "expect_pyarrow", "open_table", "write_results"]
+__all__ = ["ARROW", "PARQUET", "TableSource", "open_table", "write_results"]
 
 PARQUET, ARROW = {".parquet", ".pq"}, {".arrow", ".feather", ".ipc"}
 LABELS = ("label", "labels")
@@ -112,7 +112,7 @@ def open_table(path: Path, wanted: Mapping[str, tuple[int, ...]], labels: Labels
         GraphError: It cannot be read, has no row, or an input has no column.
         MissingPackageError: pyarrow is not installed.
     """
-    expect_pyarrow()
+    expect_package("pyarrow")
     place = Location(str(path))
     names, rows = table_header(path)
     label_column = next((name for name in LABELS if name in names and name not in wanted), None)
@@ -197,7 +197,7 @@ def write_results(path: Path, chips: Sequence[str], shards: Iterable[ShardResult
         MissingPackageError: pyarrow is not installed.
         OSError: The file cannot be written.
     """
-    expect_pyarrow()
+    expect_package("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
@@ -216,15 +216,3 @@ def write_results(path: Path, chips: Sequence[str], shards: Iterable[ShardResult
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def expect_pyarrow() -> None:
-    """Check that pyarrow is installed.
-
-    Raises:
-        MissingPackageError: It is not installed.
-    """
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingPackageError(
-            "Parquet and Arrow files need the package pyarrow", remedy="pip install 'aneforge-open[data]'"
-        )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,9 +73,7 @@ def refuse_form(form: str, model: str | Path | None = None) -> None:
         ImportError: A package that the form needs is not installed; the message has the line that installs it.
     """
     if form == "html":
-        from aneforge.report.html.page import expect_jinja  # noqa: PLC0415 - loaded when it is needed
-
-        expect_jinja()
+        expect_package("jinja2")
     if form == NETRON:
         from aneforge.report.netron import expect_onnx_file  # noqa: PLC0415 - loaded when it is needed
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location
 from aneforge.formats.detection import ModelFormat, detect_format
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,9 +57,7 @@ def expect_onnx_file(model: str | Path | None) -> Path:
         raise GraphError(
             "verdicts can be written into ONNX models alone", seen=str(found), remedy="use --html to see a graph"
         )
-    from aneforge.formats.onnx.onnx_model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
-
-    expect_onnx()
+    expect_package("onnx")
     return Path(model)
 
 

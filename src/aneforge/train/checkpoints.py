@@ -7,7 +7,6 @@ interrupted run leaves the last one whole.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import secrets
@@ -19,7 +18,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import msgspec
 import numpy as np
 
-from aneforge.errors import AneforgeError, CheckpointError, Location
+from aneforge.errors import CheckpointError, Location
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "SCALE_CHANGES",
     "Header",
-    "MissingSafetensorsError",
     "Order",
     "Snapshot",
     "network_lines",
@@ -46,10 +45,6 @@ FORM = 1
 """The number of this form of the header; another one is refused."""
 PLACE = re.compile(r' at(?: "(?:[^"\\]|\\.)*")?(?: line \d+)?(?: node "(?:[^"\\]|\\.)*")?$')
 """Where a line of a graph's text names the user's file: the same network may be written elsewhere."""
-
-
-class MissingSafetensorsError(AneforgeError, ImportError):
-    """The library that reads and writes checkpoints is not installed."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,10 +90,10 @@ def write_checkpoint(path: str | os.PathLike[str], snapshot: Snapshot) -> Path:
     """Write a state to a file that appears whole or not at all.
 
     Raises:
-        MissingSafetensorsError: safetensors is not installed.
+        MissingPackageError: safetensors is not installed.
         OSError: The file cannot be written.
     """
-    expect_safetensors()
+    expect_package("safetensors")
     from safetensors.numpy import save  # noqa: PLC0415 - an extra
 
     tensors = {name: np.ascontiguousarray(one) for name, one in snapshot.tensors.items()}
@@ -129,10 +124,10 @@ def read_checkpoint(path: str | os.PathLike[str], here: Snapshot) -> Snapshot:
 
     Raises:
         CheckpointError: The file is not a checkpoint, damaged, or of another network; the first difference is named.
-        MissingSafetensorsError: safetensors is not installed.
+        MissingPackageError: safetensors is not installed.
         OSError: The file cannot be read.
     """
-    expect_safetensors()
+    expect_package("safetensors")
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an extra
 
     Path(path).stat()
@@ -240,15 +235,3 @@ def check_orders(found: Order | None, here: Order | None) -> None:
 def describe(tensor: Array | None) -> str:
     """Return type and shape of a tensor, or that there is none."""
     return "no such tensor" if tensor is None else f"{tensor.dtype}{list(tensor.shape)}"
-
-
-def expect_safetensors() -> None:
-    """Check that the library of checkpoints is installed.
-
-    Raises:
-        MissingSafetensorsError: It is not.
-    """
-    if importlib.util.find_spec("safetensors") is None:
-        raise MissingSafetensorsError(
-            "checkpoints need the library safetensors", remedy="pip install 'aneforge-open[train]'"
-        )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypedDict, cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
-from aneforge.formats.torch.torch_model import expect_torch
 from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.base import as_array
 from aneforge.graph.methods.method_arguments import whole
 from aneforge.graph.tensor import Tensor
+from aneforge.packages import expect_package
 from aneforge.targets import place_of
 from aneforge.train.batches import build_dataset, check_one_hot, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
@@ -179,12 +179,12 @@ class Trainer:
         (True, ['bias', 'weight'])
 
         Raises:
-            MissingTorchError: PyTorch is not installed.
+            MissingPackageError: PyTorch is not installed.
             GraphError: The loss is not one number, or does not depend on a parameter.
             GraphTypeError: Something is not a module, a function or a tensor.
             NotSupportedError: The module changes buffers, torch cannot trace it, or nodes have no form here.
         """
-        expect_torch()
+        expect_package("torch")
         from aneforge.train.torch_step import trace_step  # noqa: PLC0415 - it imports torch
 
         traced = trace_step(module, loss, example_inputs)
@@ -285,7 +285,7 @@ class Trainer:
         The file (safetensors) appears whole or not at all, so that the last one stays where a run is interrupted.
 
         Raises:
-            MissingSafetensorsError: safetensors is not installed.
+            MissingPackageError: safetensors is not installed.
             OSError: The file cannot be written.
         """
         return write_checkpoint(path, self.run.snapshot())
@@ -298,7 +298,7 @@ class Trainer:
         Raises:
             CheckpointError: The file is not a checkpoint, damaged, or of another network: the first difference is
                 named, and nothing is changed.
-            MissingSafetensorsError: safetensors is not installed.
+            MissingPackageError: safetensors is not installed.
             OSError: The file cannot be read.
         """
         self.choose_scale()

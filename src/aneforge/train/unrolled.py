@@ -203,7 +203,7 @@ class UnrolledTrainer:
         """Write a checkpoint, as `Trainer.save` does.
 
         Raises:
-            MissingSafetensorsError: safetensors is not installed.
+            MissingPackageError: safetensors is not installed.
             OSError: The file cannot be written.
         """
         return write_checkpoint(path, self.snapshot())
@@ -213,7 +213,7 @@ class UnrolledTrainer:
 
         Raises:
             CheckpointError: The file is not a checkpoint, damaged, or of another network.
-            MissingSafetensorsError: safetensors is not installed.
+            MissingPackageError: safetensors is not installed.
             OSError: The file cannot be read.
         """
         here = self.snapshot()

@@ -18,9 +18,9 @@ from PIL import Image
 import aneforge as af
 from aneforge.cli import main
 from aneforge.commands.evaluating import evaluate
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, MissingPackageError
 from aneforge.evaluation.images import ImageOptions, decode_image
-from aneforge.evaluation.samples import BadSampleError, MissingPackageError
+from aneforge.evaluation.samples import BadSampleError
 from evaluation_models import FIRST, SECOND, classifier, drawn
 
 if TYPE_CHECKING:

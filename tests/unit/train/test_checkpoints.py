@@ -178,5 +178,5 @@ def test_other_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return None
 
     monkeypatch.setattr(importlib.util, "find_spec", find_nothing)
-    with pytest.raises(ImportError, match=r"need the library safetensors.*aneforge-open\[train\]"):
+    with pytest.raises(ImportError, match=r"needs the package safetensors.*aneforge-open\[train\]"):
         trainer.save(path)

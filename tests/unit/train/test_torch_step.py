@@ -153,5 +153,5 @@ def test_without_torch_there_is_one_error(monkeypatch: pytest.MonkeyPatch) -> No
         return None
 
     monkeypatch.setattr(importlib.util, "find_spec", find_nothing)
-    with pytest.raises(ImportError, match=r"needs PyTorch.*aneforge-open\[torch\]"):
+    with pytest.raises(ImportError, match=r"needs the package torch.*aneforge-open\[torch\]"):
         af.Trainer.from_torch(nn.Linear(3, 3), functional.mse_loss, (X, X), lr=0.1, target="m1")

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from aneforge.errors import BackendUnavailableError
+from aneforge.packages import install_line, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -172,8 +173,8 @@ def coreml_obstacle() -> str | None:
     """Return why Core ML cannot be used here, or None where it can."""
     if sys.platform != "darwin":
         return f"CoreML.framework is part of macOS, and this is {sys.platform}"
-    if importlib.util.find_spec("coremltools") is None:
-        return "coremltools is not installed: pip install 'aneforge-open[coreml]'"
+    if not is_installed("coremltools"):
+        return f"coremltools is not installed: {install_line('coremltools')}"
     return None
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from aneforge.errors import GraphError
+from aneforge.errors import MissingPackageError
+from aneforge.packages import expect_package, install_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,6 @@ __all__ = [
     "MilTensorValue",
     "MilType",
     "MilValue",
-    "MissingCoremlError",
     "Model",
     "Repeated",
     "SizeRange",
@@ -51,10 +51,7 @@ One = TypeVar("One")
 Read_co = TypeVar("Read_co", covariant=True)
 PRIVATE = "_aneforge_coreml_messages"
 """The name under which the classes are loaded where coremltools itself is not."""
-
-
-class MissingCoremlError(GraphError, ImportError):
-    """Reading and writing ML packages needs coremltools, which is not installed."""
+REINSTALL = f"{install_line('coremltools')} --force-reinstall"
 
 
 class Message(Protocol):
@@ -435,16 +432,16 @@ def messages() -> Messages:
     """Return the classes of the schema.
 
     Raises:
-        MissingCoremlError: coremltools is not installed, or not whole.
+        MissingPackageError: coremltools is not installed, or not whole.
     """
     load = loader()
     try:
         protobuf = importlib.import_module("google.protobuf.message")
         mil, features, model = (load(name) for name in ("MIL_pb2", "FeatureTypes_pb2", "Model_pb2"))
     except ImportError as error:
-        raise MissingCoremlError(
+        raise MissingPackageError(
             f"coremltools is installed, and its protobuf classes cannot be loaded: {error}",
-            remedy="pip install --force-reinstall 'aneforge-open[coreml]'",
+            remedy=REINSTALL,
         ) from None
     return Messages(
         cast("ModelClass", model.Model),
@@ -458,16 +455,14 @@ def loader() -> Callable[[str], ModuleType]:
     """Return what loads a module of the schema: from coremltools if it is loaded, else from its folder.
 
     Raises:
-        MissingCoremlError: coremltools is not installed.
+        MissingPackageError: coremltools is not installed.
     """
     if "coremltools.proto" in sys.modules:
         return lambda name: importlib.import_module(f"coremltools.proto.{name}")
+    expect_package("coremltools")
     found = importlib.util.find_spec("coremltools")
     if found is None or not found.submodule_search_locations:
-        raise MissingCoremlError(
-            "reading and writing ML packages needs the package coremltools",
-            remedy="pip install 'aneforge-open[coreml]'",
-        )
+        raise MissingPackageError("coremltools is installed, and has no files", remedy=REINSTALL)
     if PRIVATE not in sys.modules:
         package = ModuleType(PRIVATE)
         package.__path__ = [str(Path(folder, "proto")) for folder in found.submodule_search_locations]

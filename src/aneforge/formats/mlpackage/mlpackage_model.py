@@ -267,7 +267,7 @@ def load_mlpackage(path: str | os.PathLike[str]) -> MlPackage:
     {'main': 'ios16'}
 
     Raises:
-        MissingCoremlError: coremltools is not installed.
+        MissingPackageError: coremltools is not installed.
         GraphError: It is no package, a file of it is missing or outside of it, or the model is no ML program.
         MilError: The program cannot be read.
     """
@@ -284,7 +284,7 @@ def parse_model(content: bytes, file: str, root: Path | None = None, folder: Pat
     """Read a model file from its bytes; `root` is the folder that its weights must not leave, `folder` where it is.
 
     Raises:
-        MissingCoremlError: coremltools is not installed.
+        MissingPackageError: coremltools is not installed.
         GraphError: It is not a model file, or has no ML program.
         MilError: The program cannot be read.
     """

@@ -95,7 +95,7 @@ def save_mlpackage(
 'Manifest.json']
 
     Raises:
-        MissingCoremlError: coremltools is not installed.
+        MissingPackageError: coremltools is not installed.
         NotSupportedError: An operation, a constant or a port has no form in Core ML.
         GraphError: The path cannot hold a package.
         OSError: A file cannot be written.

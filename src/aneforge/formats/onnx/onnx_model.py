@@ -5,13 +5,13 @@ Nothing of onnx is imported before one of them is called.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, cast
 
-from aneforge.errors import AneforgeError, GraphError, UnknownNameError
+from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.graph import Graph
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.binding import Shapes, Values
@@ -22,10 +22,6 @@ __all__ = ["from_onnx", "onnx_to_features", "onnx_to_tensor"]
 
 WEIGHTED = {"conv": ("x", "weight"), "linear": ("x", "weight"), "matmul": ("x", "y")}
 """Operations that multiply by weights: the operand that is data, and the one that is the weights."""
-
-
-class MissingOnnxError(AneforgeError, ImportError):
-    """The package that reads ONNX's messages is not installed."""
 
 
 def from_onnx(model: ModelSource, shapes: Shapes | None = None, *, values: Values | None = None) -> Graph:
@@ -47,9 +43,9 @@ def from_onnx(model: ModelSource, shapes: Shapes | None = None, *, values: Value
             dimensions without a length.
         NotSupportedError: Nodes have no form here: `UnsupportedModelError` lists all of them, with reason and
         workaround. GraphTypeError: An argument has the wrong type. UnknownNameError: `shapes` or `values` names
-        something that the model does not have. MissingOnnxError: onnx is not installed.
+        something that the model does not have. MissingPackageError: onnx is not installed.
     """
-    expect_onnx()
+    expect_package("onnx")
     from aneforge.formats.onnx.conversion import graph_of  # noqa: PLC0415 - it imports onnx
 
     return graph_of(model, shapes, values)
@@ -104,16 +100,6 @@ def onnx_to_features(
         if features is not None:
             return inputs, features
     raise GraphError("no layer of the model has constant weights, so there are no features before the last one")
-
-
-def expect_onnx() -> None:
-    """Check that onnx is installed.
-
-    Raises:
-        MissingOnnxError: It is not.
-    """
-    if importlib.util.find_spec("onnx") is None:
-        raise MissingOnnxError("reading ONNX models needs the package onnx", remedy="pip install 'aneforge-open[onnx]'")
 
 
 def chosen_output(graph: Graph, name: str | None) -> Output:

@@ -5,10 +5,9 @@ Nothing of PyTorch is imported before one of them is called.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING
 
-from aneforge.errors import AneforgeError
+from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
     from aneforge.formats.shared.shapes import Shapes
@@ -16,11 +15,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
 
-__all__ = ["MissingTorchError", "expect_torch", "from_torch", "torch_states"]
-
-
-class MissingTorchError(AneforgeError, ImportError):
-    """PyTorch is not installed."""
+__all__ = ["from_torch", "torch_states"]
 
 
 def from_torch(
@@ -51,9 +46,9 @@ def from_torch(
             all of them, with reason and workaround.
         GraphTypeError: An argument has the wrong type.
         UnknownNameError: `shapes` names something that the program does not have.
-        MissingTorchError: PyTorch is not installed.
+        MissingPackageError: PyTorch is not installed.
     """
-    expect_torch()
+    expect_package("torch")
     from aneforge.formats.torch.conversion import graph_of  # noqa: PLC0415 - it imports torch
 
     return graph_of(program, example_inputs, shapes, share_weights=share_weights)
@@ -78,17 +73,7 @@ def torch_states(program: ProgramSource, example_inputs: ExampleInputs | None = 
     Raises:
         GraphError: The program cannot be read, as for `from_torch`.
     """
-    expect_torch()
+    expect_package("torch")
     from aneforge.formats.torch.conversion import states_of  # noqa: PLC0415 - it imports torch
 
     return states_of(program, example_inputs)
-
-
-def expect_torch() -> None:
-    """Check that PyTorch is installed.
-
-    Raises:
-        MissingTorchError: It is not.
-    """
-    if importlib.util.find_spec("torch") is None:
-        raise MissingTorchError("reading PyTorch programs needs PyTorch", remedy="pip install 'aneforge-open[torch]'")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from aneforge.errors import AneforgeError
+from aneforge.packages import expect_package
 from aneforge.report.html.blocks import blocks_of
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from aneforge.report.model import Report
 
-__all__ = ["SCRIPTS", "MissingJinjaError", "expect_jinja", "html"]
+__all__ = ["SCRIPTS", "html"]
 
 SCRIPTS = (
     "dom",
@@ -50,10 +49,6 @@ SCRIPTS = (
 STYLES = ("page", "cards", "table", "charts")
 
 
-class MissingJinjaError(AneforgeError, ImportError):
-    """The package that fills in the template is not installed."""
-
-
 def html(report: Report) -> str:
     """Return a report as a page that needs no other file and no network.
 
@@ -63,7 +58,7 @@ def html(report: Report) -> str:
     True
 
     Raises:
-        MissingJinjaError: The package jinja2 is not installed.
+        MissingPackageError: The package jinja2 is not installed.
     """
     style, script = joined("styles", STYLES, "css"), wrapped(joined("scripts", SCRIPTS, "js"))
     page = template().render(
@@ -78,20 +73,10 @@ def html(report: Report) -> str:
     return page.encode("utf-8", "xmlcharrefreplace").decode("utf-8")
 
 
-def expect_jinja() -> None:
-    """Check that jinja2 is installed.
-
-    Raises:
-        MissingJinjaError: It is not.
-    """
-    if importlib.util.find_spec("jinja2") is None:
-        raise MissingJinjaError("writing HTML reports needs the package jinja2", remedy="pip install jinja2")
-
-
 @cache
 def template() -> Template:
     """Return the template of the page."""
-    expect_jinja()
+    expect_package("jinja2")
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - loaded when a page is written
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

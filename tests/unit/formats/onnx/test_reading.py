@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError, Location
-from aneforge.formats.onnx.onnx_model import MissingOnnxError, from_onnx, onnx_to_features, onnx_to_tensor
+from aneforge.errors import GraphError, GraphTypeError, Location, MissingPackageError
+from aneforge.formats.onnx.onnx_model import from_onnx, onnx_to_features, onnx_to_tensor
 from aneforge.formats.onnx.wire import cut_weights, varint, varint_bytes
 from aneforge.formats.shared.findings import InvalidModelError
 from aneforge.ops.constant import Constant, Dense, Sparse
@@ -77,7 +77,7 @@ def nothing_found(_: str) -> None:
 
 def test_onnx_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", nothing_found)
-    with pytest.raises(MissingOnnxError, match=r"aneforge-open\[onnx\]") as caught:
+    with pytest.raises(MissingPackageError, match=r"aneforge-open\[onnx\]") as caught:
         from_onnx(b"")
     assert isinstance(caught.value, ImportError)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aneforge.report.html.page import SCRIPTS, STYLES, MissingJinjaError, assets, html, template
+from aneforge.errors import MissingPackageError
+from aneforge.report.html.page import SCRIPTS, STYLES, assets, html, template
 from aneforge.report.model import Report
 from report_samples import HOSTILE, sample_report
 
@@ -90,11 +91,11 @@ def test_without_jinja_the_error_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "jinja2", None)
     template.cache_clear()
     try:
-        with pytest.raises(MissingJinjaError) as refusal:
+        with pytest.raises(MissingPackageError) as refusal:
             html(NOTHING)
     finally:
         template.cache_clear()
-    assert str(refusal.value) == "writing HTML reports needs the package jinja2. Remedy: pip install jinja2"
+    assert str(refusal.value) == "writing HTML pages needs the package jinja2. Remedy: pip install jinja2"
     assert isinstance(refusal.value, ImportError)
 
 
