@@ -12,7 +12,7 @@ from aneforge.train.optimisers import positive
 if TYPE_CHECKING:
     from aneforge.train.optimisers import Optimizer
 
-__all__ = ["AUTO", "DynamicLossScale", "fixed_scale"]
+__all__ = ["AUTO", "DynamicLossScale", "fixed_scale", "scale_on_engine"]
 
 AUTO = "auto"
 MOST = 2.0**15
@@ -96,3 +96,19 @@ def fixed_scale(given: object) -> float | None:
             remedy=f'use 1.0, a power of 2, "{AUTO}", or af.DynamicLossScale()',
         )
     return positive(given, "loss_scale", remedy=f'use 1.0, a power of 2, or "{AUTO}"')
+
+
+def scale_on_engine(given: object) -> float | None:
+    """Return the scale of a run whose gradients stay on the engine; None for one that is still to be chosen.
+
+    Raises:
+        GraphError: It is not positive, or changes by what gradients are.
+        GraphTypeError: It is something else.
+    """
+    if isinstance(given, DynamicLossScale):
+        raise GraphError(
+            "states on the engine have a loss_scale that stays the same: the host does not see gradients",
+            seen=repr(given),
+            remedy=f'use a number, or "{AUTO}", which chooses one from the first mini-batch',
+        )
+    return fixed_scale(given)

@@ -95,10 +95,10 @@ class Optimizer(ABC):
         if not all(np.isfinite(one).all() for one in found):
             self.skip()
             return False
+        rate = rate_at(self.lr, self.steps + 1)  # a schedule may fail, and then the step was not taken
         self.skipped = 0
         self.finite_in_row += 1
         self.steps += 1
-        rate = rate_at(self.lr, self.steps)
         for place, gradient in enumerate(self.clipped(found)):
             self.update(place, gradient, rate)
         return True

@@ -19,7 +19,7 @@ from aneforge.train.device_optimisers import DeviceOptimizer
 from aneforge.train.optimisers import rate_at
 from aneforge.train.resident_program import ResidentProgram, compile_with_states, warn_of_states
 from aneforge.train.run_comparison import label_of
-from aneforge.train.step_programs import FedProgram, Programs
+from aneforge.train.step_programs import FedProgram, Programs, scaled_gradients
 from aneforge.train.training_run import StepValues, TrainingRun
 
 if TYPE_CHECKING:
@@ -46,11 +46,21 @@ class ResidentPrograms(Programs):
     moments: tuple[Node, ...]
     """The inputs that are moments, in the order of the parameters."""
 
+    @property
+    def fed_by_host(self) -> frozenset[Node]:
+        """The inputs of a step that the trainer feeds beside data and parameters."""
+        scale = () if self.scale is None else (self.scale,)
+        return frozenset({*scale, self.rate, *self.moments})
+
 
 def build_resident_programs(
-    objective: Objective, optimizer: Optimizer, target: TargetLike, backend: str | Backend | None
+    objective: Objective,
+    optimizer: Optimizer,
+    loss_scale: float | None,
+    target: TargetLike,
+    backend: str | Backend | None,
 ) -> ResidentPrograms:
-    """Compile a step with its update, and the forward pass.
+    """Compile a step with its update, and the forward pass; a scale of None is an input of the step.
 
     Raises:
         GraphError: An option is the host's.
@@ -61,7 +71,8 @@ def build_resident_programs(
     weights: list[Tensor] = []
     updated: list[Tensor] = []
     moments: list[Tensor] = []
-    for param, gradient in zip(update.params, objective.gradients(update.params, update.loss_scale), strict=True):
+    gradients, scale = scaled_gradients(objective, update.params, loss_scale)
+    for param, gradient in zip(update.params, gradients, strict=True):
         kept = [build_input(param.shape) for _ in range(update.moments)]
         weight, *rest = update.results(param, gradient, rate, kept)
         weights.append(weight)
@@ -73,6 +84,7 @@ def build_resident_programs(
         step=step,
         forward=FedProgram("forward", forward, compile_multi(forward, target=target, backend=backend)),
         gradients=(),
+        scale=scale,
         rate=rate.node,
         moments=tuple(one.node for one in moments),
     )
@@ -116,9 +128,9 @@ class ResidentRun(TrainingRun):
         moments = [moment for kept in self.update.kept for moment in kept]
         return [*(one.value for one in self.update.params), *moments]
 
-    def step(self) -> StepValues:
+    def step_once(self) -> StepValues:
         """Run one step; parameters and moments stay where they are."""
-        feeds = {**self.fixed, **({} if self.dataset is None else self.dataset.draw())}
+        feeds = {**self.fixed, **({} if self.dataset is None else self.dataset.draw()), **self.fed_scale()}
         self.resident.check_fed({**feeds, self.rate: np.empty(0)})
         self.update.steps += 1
         fed = self.update.rounded_rate(rate_at(self.update.lr, self.update.steps))
@@ -149,13 +161,15 @@ class ResidentRun(TrainingRun):
         self.read_back()
         return super().snapshot()
 
-    def restore(self, state: Snapshot) -> None:
-        """Go on from a state that was taken of a run of the same network."""
-        super().restore(state)
+    def take(self, state: Snapshot) -> None:
+        """Replace the state of the run, in the buffers too."""
+        super().take(state)
         self.resident.write(self.values())
 
     def twin(self, programs: Programs) -> ResidentRun:
         """Return a run in the same state that goes on by itself, with other programs or the same."""
         self.read_back()
         made = super().twin(programs)
-        return ResidentRun(made.objective, programs, made.optimizer, made.accumulate, made.fixed, made.dataset)
+        return ResidentRun(
+            made.objective, programs, made.optimizer, made.accumulate, made.fixed, made.dataset, made.scaling
+        )

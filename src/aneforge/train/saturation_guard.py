@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
     from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
-    from aneforge.train.step_programs import Programs
 
 __all__ = ["scaled_crops", "warn_of_saturation"]
 
@@ -29,32 +29,29 @@ LEAST_SCALE = 512
 """Documented: a smaller scale is not warned of, unless the program has such a slice of loss-scaled values."""
 
 
-def scaled_crops(programs: Programs, objective: Objective, params: Sequence[Parameter]) -> list[Layer]:
+def scaled_crops(program: Program, objective: Objective, params: Sequence[Parameter]) -> list[Layer]:
     """Return the layers of a step that copy a slice of loss-scaled values times 16.
 
-    Where the scale is a constant of the step, its values are followed in the same program with the scale as an input.
+    They are followed in forward and backward pass of one step, with the scale as an input: in the program itself it may
+    be a constant, and what an update made of loss-scaled values may be the weights of the step after it.
     """
-    program = programs.step.model.program
     if not any(map(is_width_crop, program.layers)):
         return []
-    if programs.scale is None:
-        program = build_program(step_graph(objective, params, None).graph, program.place)
-    return [layer for layer in scaled_layers(program, SCALE_INPUT) if is_width_crop(layer)]
+    step = build_program(step_graph(objective, params, None).graph, program.place)
+    return [layer for layer in scaled_layers(step, SCALE_INPUT) if is_width_crop(layer)]
 
 
-def warn_of_saturation(
-    programs: Programs, objective: Objective, params: Sequence[Parameter], loss_scale: float
-) -> None:
+def warn_of_saturation(program: Program, objective: Objective, params: Sequence[Parameter], loss_scale: float) -> None:
     """Warn where slices of the width are copied times 16, and either the documented conditions hold or one is found.
 
-    Documented: a kernel wider than 1 is trained, and the scale is large.
+    Documented: a kernel wider than 1 is trained, and the scale is large. The program is that of one step or several.
     """
-    target = programs.step.model.program.target
+    target = program.target
     most = target.limits.get("slice_saturation_magnitude")
     if target.datapath.get(FIELD) is not True or not isinstance(most, int | float):
         return
     widths = [one.kernel[3] for one in params if one.kernel is not None and one.kernel[3] > 1]
-    found = scaled_crops(programs, objective, params)
+    found = scaled_crops(program, objective, params)
     if not found and not (widths and loss_scale >= LEAST_SCALE):
         return
     kernel = f"a convolution kernel of width {max(widths)} is trained" if widths else "a network is trained"

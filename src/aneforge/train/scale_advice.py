@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from aneforge.engine.execution.run import Executable
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Place, TargetLike
     from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
     from aneforge.train.scaled_layers import ScaledTensor
     from aneforge.train.step_programs import Programs
 
-__all__ = ["LossScaleAdvice", "TensorAdvice", "TensorAtScale", "advise", "loss_scale_advice"]
+__all__ = ["LossScaleAdvice", "TensorAdvice", "TensorAtScale", "advise", "advise_alone", "loss_scale_advice"]
 
 SCALES = tuple(4.0**power for power in range(9))
 """Scales that are tried."""
@@ -156,15 +156,26 @@ def loss_scale_advice(
         GraphTypeError: Something is of another type.
         AneforgeError: Whatever `compile` raises.
     """
-    wanted, owners = as_objective(objective), check_params(params)
+    return advise_alone(as_objective(objective), check_params(params), data, place_of(target))
+
+
+def advise_alone(
+    objective: Objective, params: Sequence[Parameter], data: Mapping[Tensor, object], place: Place
+) -> LossScaleAdvice:
+    """Return the advice from programs that are compiled for it alone.
+
+    Raises:
+        GraphError: An input has no value, or one that does not fit.
+        AneforgeError: Whatever `backward` and `compile` raise.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the trainer, or `compile`, says what compiling warns of
-        programs = build_programs(wanted, owners, None, place_of(target), None)
+        programs = build_programs(objective, params, None, place, None)
     try:
-        feeds = check_feeds(programs, owners, data)
-        if isinstance(wanted, CrossEntropy):
-            check_one_hot(feeds[wanted.target.node])
-        return advise(wanted, owners, programs, feeds)
+        feeds = check_feeds(programs, params, data)
+        if isinstance(objective, CrossEntropy):
+            check_one_hot(feeds[objective.target.node])
+        return advise(objective, params, programs, feeds)
     finally:
         programs.release()
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.graph.node import Node
+    from aneforge.graph.tensor import Tensor
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend
     from aneforge.runtime.model import MultiModel
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
 
-__all__ = ["SCALE_INPUT", "FedProgram", "Programs", "StepGraph", "build_programs", "step_graph"]
+__all__ = ["SCALE_INPUT", "FedProgram", "Programs", "StepGraph", "build_programs", "scaled_gradients", "step_graph"]
 
 SCALE_INPUT = "loss_scale"
 """The name of the input that takes the loss scale."""
@@ -78,6 +79,11 @@ class Programs:
         """The name of the target that they were compiled for."""
         return self.step.model.target
 
+    @property
+    def fed_by_host(self) -> frozenset[Node]:
+        """The inputs of a step that the trainer feeds beside data and parameters."""
+        return frozenset() if self.scale is None else frozenset({self.scale})
+
     def release(self) -> None:
         """Give back what the programs hold."""
         self.step.model.release()
@@ -101,15 +107,24 @@ def step_graph(objective: Objective, params: Sequence[Parameter], loss_scale: fl
     Raises:
         AneforgeError: Whatever `backward` raises.
     """
-    seed = None
-    if loss_scale is None:
-        seed = build_input((1, 1), name=SCALE_INPUT)
-        found = objective.gradients_from(params, seed)
-    else:
-        found = objective.gradients(params, loss_scale)
+    found, scale = scaled_gradients(objective, params, loss_scale)
     names = tuple(f"gradient{place}" for place in range(len(found)))
     graph = Graph({objective.name: objective.result, **dict(zip(names, found, strict=True))})
-    return StepGraph(graph, names, None if seed is None else seed.node)
+    return StepGraph(graph, names, scale)
+
+
+def scaled_gradients(
+    objective: Objective, params: Sequence[Parameter], loss_scale: float | None
+) -> tuple[list[Tensor], Node | None]:
+    """Return the gradients of the scaled loss, and the input that takes the scale where it is None.
+
+    Raises:
+        AneforgeError: Whatever `backward` raises.
+    """
+    if loss_scale is not None:
+        return objective.gradients(params, loss_scale), None
+    seed = build_input((1, 1), name=SCALE_INPUT)
+    return objective.gradients_from(params, seed), seed.node
 
 
 def build_programs(

@@ -17,13 +17,13 @@ from aneforge.targets import place_of
 from aneforge.train.batches import build_dataset, check_one_hot, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
 from aneforge.train.joint_graph import JointLoss
-from aneforge.train.loss_scale import DynamicLossScale, fixed_scale
+from aneforge.train.loss_scale import DynamicLossScale, fixed_scale, scale_on_engine
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimiser_choice import OptimizerOptions
 from aneforge.train.resident_run import ResidentRun, build_resident_programs
 from aneforge.train.run_comparison import RunComparison, compare_runs, label_of
 from aneforge.train.saturation_guard import warn_of_saturation
-from aneforge.train.scale_advice import advise
+from aneforge.train.scale_advice import advise, advise_alone
 from aneforge.train.step_programs import build_programs
 from aneforge.train.training_report import TrainingReport, report_on
 from aneforge.train.training_run import TrainingRun
@@ -126,31 +126,25 @@ class Trainer:
         options = OptimizerOptions(
             optimizer, betas, eps, momentum, weight_decay, clip_norm, on_device=bool(device_optimizer or resident_state)
         )
-        scale = fixed_scale(loss_scale)
+        self.is_resident = bool(resident_state)
+        scale = scale_on_engine(loss_scale) if self.is_resident else fixed_scale(loss_scale)
         scaling = loss_scale if isinstance(loss_scale, DynamicLossScale) else None
         if scaling is not None:
             self.objective.check_scale(scaling.most)
         chosen = options.build(params, lr, scale or (1.0 if scaling is None else scaling.first))
         runs = whole(accumulate, OP, "accumulate", least=1)
         self.place = place_of(target)
-        self.is_resident = bool(resident_state)
         chosen = chosen if self.is_resident else chosen.for_target(self.place, backend)
         self.optimizer = chosen
-        if self.is_resident and scale is None:
-            raise GraphError(
-                "a resident state has a loss_scale that stays the same: the host does not see gradients",
-                seen=repr(loss_scale),
-                remedy="use af.loss_scale_advice(objective, params, data, target).recommended",
-            )
         self.programs = (
-            build_resident_programs(self.objective, chosen, self.place, backend)
+            build_resident_programs(self.objective, chosen, scale, self.place, backend)
             if self.is_resident
             else build_programs(self.objective, chosen.params, scale, self.place, backend)
         )
         self.scale_is_open = scale is None and scaling is None
         """True where the loss scale is still to be chosen from data."""
         if not self.scale_is_open:
-            warn_of_saturation(self.programs, self.objective, chosen.params, chosen.loss_scale)
+            self.warn_of_saturation()
         fixed = self.check_fixed({} if data_inputs is None else data_inputs)
         kind = ResidentRun if self.is_resident else TrainingRun
         self.run = kind(self.objective, self.programs, chosen, runs, fixed, scaling=scaling)
@@ -192,8 +186,8 @@ class Trainer:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The inputs that data are for: all of a step but parameters and the loss scale."""
-        known = {*(one.node for one in self.parameters), self.programs.scale}
+        """The inputs that data are for: all of a step but parameters, moments, rate and loss scale."""
+        known = {*(one.node for one in self.parameters), *self.programs.fed_by_host}
         return tuple(Tensor(node) for node in self.programs.step.graph.inputs.values() if node not in known)
 
     def state_dict(self) -> dict[str, Array]:
@@ -327,9 +321,9 @@ class Trainer:
 
     def twin_on(self, place: Place) -> TrainingRun:
         """Return a run in the same state that goes on by itself on another target."""
-        if self.is_resident:
-            return self.run.twin(build_resident_programs(self.objective, self.optimizer, place, self.backend))
         scale = self.optimizer.loss_scale if self.programs.scale is None else None
+        if self.is_resident:
+            return self.run.twin(build_resident_programs(self.objective, self.optimizer, scale, place, self.backend))
         twin = self.run.twin(build_programs(self.objective, self.parameters, scale, place, self.backend))
         twin.optimizer = twin.optimizer.for_target(place, self.backend)
         return twin
@@ -345,18 +339,29 @@ class Trainer:
     def choose_scale(self) -> None:
         """Choose the loss scale of "auto" from the next mini-batch, once there is one.
 
-        It is halved after a step that is not finite, and grows back to what was chosen.
+        It is halved after a step that is not finite, and grows back to what was chosen; with a resident state, whose
+        gradients the host does not see, it stays.
         """
         if not self.scale_is_open:
             return
-        feeds = self.run.feeds({} if self.run.dataset is None else self.run.dataset.last())
-        if any(node not in feeds for node in self.programs.step.graph.inputs.values()):
+        data = {**self.run.fixed, **({} if self.run.dataset is None else self.run.dataset.last())}
+        if any(one.node not in data for one in self.inputs):
             return
-        self.scale_is_open = False
-        chosen = advise(self.objective, self.parameters, self.programs, feeds).recommended
+        advice = (
+            advise_alone(self.objective, self.parameters, {one: data[one.node] for one in self.inputs}, self.place)
+            if self.is_resident  # its program gives no gradients
+            else advise(self.objective, self.parameters, self.programs, self.run.feeds(data))
+        )
+        chosen = advice.recommended
         self.optimizer.rescale(chosen)
-        self.run.scaling = DynamicLossScale(first=chosen, most=chosen)
-        warn_of_saturation(self.programs, self.objective, self.parameters, chosen)
+        self.run.scaling = DynamicLossScale(first=chosen, least=chosen if self.is_resident else 1.0, most=chosen)
+        self.scale_is_open = False
+        self.warn_of_saturation()
+
+    def warn_of_saturation(self) -> None:
+        """Give the documented warning of trained convolutions, where it applies."""
+        program = self.programs.step.model.program
+        warn_of_saturation(program, self.objective, self.parameters, self.loss_scale)
 
     def check_fixed(self, given: object) -> dict[Node, Array]:
         """Return the values of inputs that stay the same, by node.

@@ -177,6 +177,8 @@ def describe_scaling(run: TrainingRun) -> str:
         return ""
     if run.scaling is None:
         return " (still to be chosen from data)"
+    if run.scaling.least == run.scaling.most:
+        return " (chosen from data)"
     return f" (changes in a run, from {run.scaling.least:g} to {run.scaling.most:g})"
 
 

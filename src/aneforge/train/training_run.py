@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.train.checkpoints import SCALE_CHANGES, Header, Snapshot, network_lines
+from aneforge.train.interrupts import hold_interrupts
 from aneforge.train.run_comparison import label_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class TrainingRun:
     """How the loss scale changes; None where it stays the same."""
 
     def step(self) -> StepValues:
+        """Run the mini-batches of one step and update the parameters; Ctrl-C waits until it is whole."""
+        with hold_interrupts():
+            return self.step_once()
+
+    def step_once(self) -> StepValues:
         """Run the mini-batches of one step and update the parameters."""
         losses: list[float] = []
         results: list[Array] = []
@@ -119,7 +125,12 @@ class TrainingRun:
         return Snapshot(header, tensors)
 
     def restore(self, state: Snapshot) -> None:
-        """Go on from a state that was taken of a run of the same network."""
+        """Go on from a state that was taken of a run of the same network; Ctrl-C waits until all of it is here."""
+        with hold_interrupts():
+            self.take(state)
+
+    def take(self, state: Snapshot) -> None:
+        """Replace the state of the run."""
         if self.dataset is not None and state.header.order is not None:
             self.dataset.go_to(state.header.order, state.tensors)
         for name, value in self.snapshot().tensors.items():

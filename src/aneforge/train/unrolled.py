@@ -19,10 +19,14 @@ from aneforge.targets import place_of
 from aneforge.train.adam_in_graph import adam_step, corrected_rate
 from aneforge.train.batches import Dataset, build_dataset, check_one_hot, check_rows
 from aneforge.train.checkpoints import Header, Snapshot, network_lines, read_checkpoint, write_checkpoint
+from aneforge.train.interrupts import hold_interrupts
+from aneforge.train.loss_scale import scale_on_engine
 from aneforge.train.objectives import CrossEntropy, ScalarLoss, mse, softmax_cross_entropy
-from aneforge.train.optimisers import Rate, check_params, positive, rate_at
+from aneforge.train.optimisers import Rate, check_params, rate_at
 from aneforge.train.resident_program import PassedStates, ResidentProgram, compile_with_states, warn_of_states
 from aneforge.train.run_comparison import label_of
+from aneforge.train.saturation_guard import warn_of_saturation
+from aneforge.train.scale_advice import advise_alone
 from aneforge.train.step_programs import FedProgram
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Place, TargetLike
     from aneforge.train.parameter import Parameter
 
 __all__ = ["UnrolledTrainer"]
@@ -48,7 +52,8 @@ class UnrolledTrainer:
     `forward(P, x)` gives the logits, or the output, from parameters and an input; it is called once for each step.
     `kind` is "ce", the cross-entropy with one-hot targets, or "mse". `dataset` is a pair of arrays, X and targets. With
     `resident`, states stay in buffers that inputs and outputs of the program share; without, the host passes them on.
-    `form` is the update: "documented", or "fp16", whose moments fp16 can hold.
+    `form` is the update: "documented", or "fp16", whose moments fp16 can hold. `loss_scale` is a number, or "auto",
+    which takes what `loss_scale_advice` recommends for the first mini-batch.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -77,7 +82,7 @@ class UnrolledTrainer:
         t_inputs: Sequence[Tensor],
         dataset: tuple[object, object],
         lr: Rate = 1e-3,
-        loss_scale: float = 1.0,
+        loss_scale: float | str = 1.0,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         seed: int = 0,
@@ -91,19 +96,23 @@ class UnrolledTrainer:
             raise GraphError("kind must be 'ce' or 'mse'", seen=repr(kind), remedy="use Trainer for another loss")
         self.params = check_params(params)
         self.kind, self.lr, self.betas = kind, lr, betas
-        self.loss_scale = positive(loss_scale, "loss_scale", remedy="use 1.0, or a power of 2")
+        scale = scale_on_engine(loss_scale)
         self.inputs, self.targets = check_inputs(x_inputs, t_inputs)
         self.dataset = self.check_dataset(dataset, whole(seed, OP, "seed", least=0))
+        place = place_of(target)
+        first_step = self.objective(forward, self.params, self.inputs[0], self.targets[0])
+        self.loss_scale = self.advised_scale(first_step, place) if scale is None else scale
+        first_step.check_scale(self.loss_scale)
         self.steps = 0
         """Steps that were taken, K for each call."""
         self.rates = [build_input((1, 1)) for _ in self.inputs]
         first = [build_input(one.shape) for one in self.params]
         second = [build_input(one.shape) for one in self.params]
-        place = place_of(target)
         states = [*self.params, *first, *second]
         updated, self.objectives = self.unrolled(forward, first, second, eps, form)
         results = {f"result{number}": one.result for number, one in enumerate(self.objectives)}
         self.program = compile_with_states(f"{len(self.inputs)} steps", results, updated, place, backend)
+        warn_of_saturation(self.program.model.program, first_step, self.params, self.loss_scale)
         whole_graph = Graph({"output": forward(list(self.params), self.inputs[0])})
         self.forward = FedProgram("forward", whole_graph, compile_multi(whole_graph, target=place, backend=backend))
         keep = ResidentProgram if resident else PassedStates
@@ -117,12 +126,22 @@ class UnrolledTrainer:
         weights: list[Tensor] = list(self.params)
         objectives: list[ScalarLoss | CrossEntropy] = []
         for x, t, rate in zip(self.inputs, self.targets, self.rates, strict=True):
-            output = expect_tensor(forward(list(weights), x), OP, "forward(P, x)")
-            one = softmax_cross_entropy(output, t) if self.kind == "ce" else ScalarLoss(mse(output, t))
+            one = self.objective(forward, weights, x, t)
             found = self.gradients(one, weights)
             weights, first, second = adam_step(weights, first, second, found, rate, self.betas, eps, form=form)
             objectives.append(one)
         return [*weights, *first, *second], objectives
+
+    def objective(self, forward: Forward, weights: Sequence[Tensor], x: Tensor, t: Tensor) -> ScalarLoss | CrossEntropy:
+        """Return what a step minimises."""
+        output = expect_tensor(forward(list(weights), x), OP, "forward(P, x)")
+        return softmax_cross_entropy(output, t) if self.kind == "ce" else ScalarLoss(mse(output, t))
+
+    def advised_scale(self, objective: ScalarLoss | CrossEntropy, place: Place) -> float:
+        """Return the loss scale that the first mini-batch asks for."""
+        rows = self.dataset.last()
+        data = {one: rows[one.node] for one in (self.inputs[0], self.targets[0])}
+        return advise_alone(objective, self.params, data, place).recommended
 
     def gradients(self, objective: ScalarLoss | CrossEntropy, weights: list[Tensor]) -> list[Tensor]:
         """Return the gradients at the weights of one step, and no further: the step before made them."""
@@ -159,9 +178,16 @@ class UnrolledTrainer:
     def step(self) -> float:
         """Run K steps, each on a mini-batch of its own; return the mean of their losses before their updates.
 
+        Ctrl-C waits until all of them are done.
+
         Raises:
             RuntimeStateError: The trainer was released.
         """
+        with hold_interrupts():
+            return self.step_once()
+
+    def step_once(self) -> float:
+        """Run K steps."""
         feeds: dict[Node, Array] = {}
         for x, t, rate in zip(self.inputs, self.targets, self.rates, strict=True):
             self.steps += 1
@@ -218,10 +244,11 @@ class UnrolledTrainer:
         """
         here = self.snapshot()
         state = read_checkpoint(path, here)
-        if state.header.order is not None:
-            self.dataset.go_to(state.header.order, state.tensors)
-        self.states.write([state.tensors[name] for name in self.state_names()])
-        self.steps = int(state.header.numbers["steps"])
+        with hold_interrupts():
+            if state.header.order is not None:
+                self.dataset.go_to(state.header.order, state.tensors)
+            self.states.write([state.tensors[name] for name in self.state_names()])
+            self.steps = int(state.header.numbers["steps"])
 
     def snapshot(self) -> Snapshot:
         """Return the state of the run."""

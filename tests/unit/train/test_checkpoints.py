@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -45,37 +46,108 @@ def bits_of(trainer: af.Trainer) -> list[bytes]:
     return [one.tobytes() for one in (*(param.value for param in trainer.parameters), *moments)]
 
 
-KILLED = """
-import os, signal, sys
+STOPPED = """
+import sys
 sys.path.insert(0, sys.argv[1])
 from test_checkpoints import build
-trainer = build()
-for step in range(1, 6):
-    trainer.step()
-    if step == 3:  # in the middle of an epoch of four
-        trainer.save(sys.argv[2])
-print(trainer.optimizer.steps, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
+path = sys.argv[2]
+trainer, found = build(), 0
+while True:
+    try:
+        trainer.step()
+        trainer.save(path)
+        print(trainer.optimizer.steps, flush=True)
+    except KeyboardInterrupt:
+        found += 1
+        if found % 2:  # by turns the run goes on by itself, and another one from the file
+            trainer = build()
+            trainer.load(path)
+        print("interrupted", flush=True)
 """
+MOMENTS = [0.0, 0.0004, 0.0008, 0.0012, 0.0016, 0.002, 0.003, 0.005]
+"""Seconds after a line of the run: a step and its checkpoint take a few milliseconds together."""
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signal that kills at once")
-def test_a_run_that_was_killed_goes_on_with_the_bits_of_one_that_was_not(
+@pytest.mark.skipif(sys.platform == "win32", reason="neither Ctrl-C nor a kill can be sent to one process there")
+def test_a_run_that_is_interrupted_and_killed_at_any_moment_goes_on_with_the_bits_of_one_that_was_not(
     tmp_path: Path, repository: Path, clean_environment: dict[str, str]
 ) -> None:
     path = tmp_path / "run.safetensors"
-    command = [sys.executable, "-c", KILLED, str(repository / "tests" / "unit" / "train"), str(path)]
+    command = [sys.executable, "-c", STOPPED, str(repository / "tests" / "unit" / "train"), str(path)]
     environment = {**clean_environment, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert done.stdout.strip() == "5"
     undisturbed, resumed = build(), build()
-    losses = [undisturbed.step() for _ in range(11)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        for moment in MOMENTS:
+            assert run.stdout.readline().strip().isdigit()
+            time.sleep(moment)
+            run.send_signal(signal.SIGINT)
+            while (line := run.stdout.readline().strip()) != "interrupted":
+                assert line.isdigit(), run.stderr.read()
+            resumed.load(path)  # whole at any time
+        last = int(run.stdout.readline())
+        run.kill()
+        assert run.wait() == -signal.SIGKILL
     resumed.load(path)
-    assert resumed.optimizer.steps == 3
-    assert [resumed.step() for _ in range(8)] == losses[3:]
+    taken = resumed.optimizer.steps
+    assert taken >= last
+    for _ in range(taken):
+        undisturbed.step()
     assert bits_of(resumed) == bits_of(undisturbed)
-    assert resumed.loss() == undisturbed.loss()
+    assert [resumed.step() for _ in range(5)] == [undisturbed.step() for _ in range(5)]
+
+
+def test_a_run_goes_on_from_any_place_of_an_epoch(tmp_path: Path) -> None:
+    one, other = build(), build()
+    for taken in range(6):  # an epoch has four
+        other.load(one.save(tmp_path / "run.safetensors"))
+        twin = build()
+        twin.load(tmp_path / "run.safetensors")
+        assert twin.optimizer.steps == taken
+        assert [twin.step() for _ in range(6)] == [other.step() for _ in range(6)]
+        assert bits_of(twin) == bits_of(other)
+        one.step()
+    undisturbed = build()
+    for _ in range(11):
+        undisturbed.step()
+    assert bits_of(other) == bits_of(undisturbed)
+
+
+def test_an_interrupt_waits_for_the_end_of_a_step_and_a_second_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, undisturbed = build(), build()
+    update, handler = trainer.optimizer.update, signal.getsignal(signal.SIGINT)
+    presses = 1
+
+    def interrupted(place: int, gradient: Any, rate: float) -> None:  # noqa: ANN401 - an array
+        for _ in range(presses if place == 0 else 0):
+            signal.raise_signal(signal.SIGINT)
+        update(place, gradient, rate)
+
+    monkeypatch.setattr(trainer.optimizer, "update", interrupted)
+    undisturbed.step()
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step()
+    assert bits_of(trainer) == bits_of(undisturbed)
+    presses = 2
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step()
+    assert bits_of(trainer) == bits_of(undisturbed)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def one_step_alone(step: int) -> float:
+    return 1 / (2 - step)
+
+
+def test_a_step_whose_rate_fails_was_not_taken() -> None:
+    trainer = build(lr=one_step_alone)
+    trainer.step()
+    before = bits_of(trainer)
+    with pytest.raises(ZeroDivisionError):
+        trainer.step()
+    assert bits_of(trainer) == before
+    assert trainer.optimizer.steps == 1
 
 
 def test_a_second_checkpoint_of_the_same_state_has_the_same_bytes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError
+from aneforge.graph import gradients
 from compile_counts import count_compiles
 
 if TYPE_CHECKING:
@@ -145,9 +147,77 @@ def test_a_step_without_data_counts_for_nothing() -> None:
     assert trainer.optimizer.steps == 0
 
 
+def scale_from_advice(params: list[af.Parameter]) -> float:
+    """Return what the first mini-batch asks for: its rows are the first of the permutation."""
+    images, labels = data()
+    rows = np.random.default_rng(0).permutation(ROWS)[:BATCH]
+    x, t = af.input((BATCH, 1, 6, 6), max_abs=8), af.input((BATCH, CLASSES))
+    objective = af.softmax_cross_entropy(forward(list(params), x), t)
+    given = {x: images[rows], t: np.eye(CLASSES)[labels[rows]]}
+    return af.loss_scale_advice(objective, params, given, "m1").recommended
+
+
+@pytest.mark.filterwarnings("ignore::aneforge.errors.SliceSaturationWarning")
+@pytest.mark.parametrize("build", [resident, unrolled])
+def test_a_loss_scale_is_chosen_from_the_first_batch_and_stays(
+    build: Callable[..., af.Trainer | af.UnrolledTrainer],
+) -> None:
+    wanted = scale_from_advice(first_values())
+    assert wanted > 256
+    chosen, given = build(loss_scale="auto"), build(loss_scale=wanted)
+    assert chosen.loss_scale == wanted
+    assert [chosen.step() for _ in range(4)] == [given.step() for _ in range(4)]
+    assert chosen.loss_scale == wanted
+    if isinstance(chosen, af.Trainer) and isinstance(given, af.Trainer):
+        for one, other in zip(chosen.state_dict().values(), given.state_dict().values(), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert f"loss_scale {wanted:g} (chosen from data), 4 steps taken" in str(chosen.report())
+        assert chosen.compare("m1", steps=2).equal
+        assert [list(one.shape) for one in chosen.inputs] == [[BATCH, 1, 6, 6], [BATCH, CLASSES]]
+
+
+def packed(params: list[af.Tensor], x: af.Tensor) -> af.Tensor:
+    """Return a network of parts that lie side by side along the width."""
+    parts = [x.slice_by_size([0, 0, 0, begin], [2, 2, 3, 4]) for begin in range(3)]
+    return af.concat([part * params[0] for part in parts], axis=3)
+
+
+def slices_of_g(node: af.Tensor, g: af.Tensor) -> list[af.Tensor]:
+    return [g.slice_by_size([0, 0, 0, 4 * place], one.shape) for place, one in enumerate(node.srcs)]
+
+
+def guard_texts(build: Callable[[], object]) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build()
+    return [str(one.message) for one in caught if "is trained with" in str(one.message)]
+
+
+def test_the_guard_warns_of_an_unrolled_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = guard_texts(lambda: unrolled(loss_scale=512.0))
+    assert "a convolution kernel of width 3 is trained with loss_scale 512" in text
+    assert "this program has no such slice of loss-scaled values" in text
+    assert guard_texts(lambda: unrolled(loss_scale=256.0)) == []
+    assert guard_texts(lambda: unrolled(loss_scale=512.0, target="m4")) == []
+
+    def side_by_side() -> af.UnrolledTrainer:
+        w = af.parameter(np.ones((1, 2, 3, 4)), name="w")
+        xs, ts = ([af.input((2, 2, 3, width)) for _ in range(2)] for width in (8, 12))
+        pair = np.ones((4, 2, 3, 8)), np.zeros((4, 2, 3, 12))
+        return af.UnrolledTrainer([w], packed, "mse", xs, ts, pair, lr=0.1, loss_scale=64.0, target="m2")
+
+    assert guard_texts(side_by_side) == []  # slices of the second step's input hold nothing that is scaled
+    monkeypatch.setitem(gradients.RULES, "concat", slices_of_g)
+    (text,) = guard_texts(side_by_side)
+    assert "such slices of loss-scaled values in this program: 2, the first is slice[2, 2, 3, 4]" in text
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: unrolled(loss_scale=0), GraphError, "loss_scale must be a positive number.*auto"),
+        (lambda: unrolled(loss_scale=1e6), GraphError, "the first gradient must be finite in fp16"),
+        (lambda: unrolled(loss_scale=af.DynamicLossScale()), GraphError, "a loss_scale that stays the same"),
         (lambda: resident(clip_norm=1.0), GraphError, "a resident state has no clip_norm"),
         (lambda: resident(accumulate=2), GraphError, "updated by every mini-batch"),
         (lambda: resident(optimizer="adamw"), GraphError, "adamw is an optimiser on the host"),
