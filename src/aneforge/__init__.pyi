@@ -4,6 +4,7 @@ from . import autograd as autograd
 from . import errors as errors
 from . import evidence as evidence
 from . import hwx as hwx
+from . import llm as llm
 from . import rules as rules
 from . import special as special
 from . import streaming as streaming

@@ -44,6 +44,7 @@ __all__ = [
     "StrictCompileError",
     "UnknownNameError",
     "UnknownTargetError",
+    "UnsupportedModelError",
     "nearest_names",
 ]
 
@@ -438,7 +439,7 @@ class ProgramFileError(AneforgeError, ValueError):
 
 
 class CheckpointError(AneforgeError, ValueError):
-    """A checkpoint of a training run cannot be loaded: it is not such a file, damaged, or of another network.
+    """A checkpoint cannot be loaded: it is not such a file, damaged, incomplete, or of another network.
 
     >>> import tempfile
     >>> import numpy as np
@@ -451,6 +452,19 @@ class CheckpointError(AneforgeError, ValueError):
     ...     except CheckpointError as error:
     ...         print(error.message)
     the file is not a checkpoint: Error while deserializing header: header too small
+    """
+
+
+class UnsupportedModelError(AneforgeError, ValueError):
+    """A language model that is not built here: the message names what it has that has no form, and what can be done.
+
+    >>> from aneforge.llm.architecture import ModelSettings
+    >>> from aneforge.llm.architectures import describe_decoder
+    >>> try:
+    ...     describe_decoder(ModelSettings({"model_type": "gemma2"}, "config.json"))
+    ... except UnsupportedModelError as error:
+    ...     print(error.message)
+    gemma2 caps logits of attention (softcapping), which has no form here
     """
 
 

@@ -74,6 +74,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "formats/shared/reducing.py:OF_NOTHING",
         "formats/shared/reducing.py:REAL",
         "analysis/ranges/pointwise.py:scaled",
+        "llm/llama_form.py:ACTIVATIONS",
     ),
     "says what a format asks, of the operations that its own documents name": (
         "formats/mil/dialect.py:CHECKS",

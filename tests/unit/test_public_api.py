@@ -21,6 +21,7 @@ PUBLIC_MODULES = [
     "aneforge.errors",
     "aneforge.evidence",
     "aneforge.hwx",
+    "aneforge.llm",
     "aneforge.rules",
     "aneforge.runtime.chaining",
     "aneforge.special",

@@ -1,0 +1,131 @@
+"""Weights by role: found in a checkpoint under their stored names, checked against the plan, read one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import CheckpointError, Location
+from aneforge.llm.architecture import weight_shapes
+from aneforge.llm.architectures import architecture_of
+from aneforge.llm.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.llm.architecture import DecoderConfig, WeightSource
+    from aneforge.llm.checkpoint import Checkpoint, StoredTensor
+    from aneforge.ops.types import Array
+
+__all__ = ["DecoderWeights", "find_weights"]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderWeights:
+    """The weights of a decoder, all of them found and of the right shape; values are read when they are asked for."""
+
+    checkpoint: Checkpoint
+    config: DecoderConfig
+    sources: Mapping[str, WeightSource]
+    """By role, with the names that the checkpoint has."""
+
+    def read(self, role: str) -> Array:
+        """Return a weight in float32, in the shape that its role has.
+
+        Raises:
+            CheckpointError: The file cannot be read.
+        """
+        source = self.sources[role]
+        parts = [self.read_part(source, name) for name in source.names]
+        found = parts[0] if len(parts) == 1 else np.stack(parts)
+        found = found.reshape(weight_shapes(self.config)[role])
+        return found + np.float32(source.added) if source.added else found
+
+    def read_part(self, source: WeightSource, name: str) -> Array:
+        """Return one stored tensor, as far as a role takes it."""
+        if source.transposed:
+            found = self.checkpoint.read(name).T
+            taken = found if source.rows is None else found[slice(*source.rows)]
+        else:
+            taken = self.checkpoint.read(name, slice(None) if source.rows is None else slice(*source.rows))
+        if source.row_groups is not None:
+            group, start, stop = source.row_groups
+            grouped = taken.reshape(-1, group, *taken.shape[1:])[:, start:stop]
+            taken = grouped.reshape(-1, *taken.shape[1:])
+        return np.ascontiguousarray(taken, np.float32)
+
+
+def find_weights(checkpoint: Checkpoint) -> DecoderWeights:
+    """Return the weights of a checkpoint, with its plan.
+
+    Raises:
+        CheckpointError: A tensor is missing or has another shape, or a setting is wrong.
+        UnsupportedModelError: The model has no form here.
+    """
+    settings = ModelSettings(checkpoint.settings, checkpoint.source)
+    adapter = architecture_of(settings)
+    config = adapter.describe(settings)
+    located, shapes = adapter.locate(config), weight_shapes(config)
+    sources: dict[str, WeightSource] = {}
+    for role, shape in shapes.items():
+        source = stored_source(checkpoint, located[role], adapter.prefixes, role)
+        expect_shape(checkpoint, source, shape)
+        sources[role] = source
+    return DecoderWeights(checkpoint, config, sources)
+
+
+def stored_source(checkpoint: Checkpoint, source: WeightSource, prefixes: tuple[str, ...], role: str) -> WeightSource:
+    """Return a source with the names that the checkpoint has: some leave a prefix out.
+
+    Raises:
+        CheckpointError: There is no such tensor.
+    """
+    found: list[str] = []
+    for name in source.names:
+        stored = next((prefix + name for prefix in prefixes if prefix + name in checkpoint.tensors), None)
+        if stored is None:
+            raise missing_tensor(checkpoint, name, role)
+        found.append(stored)
+    return type(source)(tuple(found), source.transposed, source.rows, source.added, source.row_groups)
+
+
+def missing_tensor(checkpoint: Checkpoint, name: str, role: str) -> CheckpointError:
+    """Return the error for a tensor that is not there; a head has a remedy of its own."""
+    remedy = "the folder is incomplete, or its config.json is of another model"
+    if role == "head.weight":
+        remedy = "set tie_word_embeddings to true in config.json if the head is the table of embeddings"
+    return CheckpointError(f"there is no tensor {name!r} ({role})", location=Location(checkpoint.source), remedy=remedy)
+
+
+def expect_shape(checkpoint: Checkpoint, source: WeightSource, shape: tuple[int, ...]) -> None:
+    """Check that stored tensors give the shape of their role.
+
+    Raises:
+        CheckpointError: They do not.
+    """
+    part = shape[1:] if len(source.names) > 1 else shape
+    for name in source.names:
+        stored = checkpoint.tensors[name]
+        given = given_shape(stored, source)
+        if np.prod(given) != np.prod(part) or given[0] != part[0]:
+            raise CheckpointError(
+                f"tensor {name!r} has another shape than config.json asks for",
+                location=Location(checkpoint.source),
+                seen=list(stored.shape),
+                limit=f"{list(part)}{' in the rows that are taken' if source.rows or source.row_groups else ''}",
+                remedy="the tensors are of another model than config.json",
+            )
+
+
+def given_shape(stored: StoredTensor, source: WeightSource) -> tuple[int, ...]:
+    """Return the shape that a source gives, from that of the tensor that it takes."""
+    shape = stored.shape[::-1] if source.transposed else stored.shape
+    if source.rows is not None:
+        start, stop = source.rows
+        shape = (max(0, min(stop, shape[0]) - start), *shape[1:])
+    if source.row_groups is not None:
+        group, start, stop = source.row_groups
+        shape = (shape[0] // group * (stop - start), *shape[1:])
+    return shape

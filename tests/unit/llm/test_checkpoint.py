@@ -1,0 +1,222 @@
+"""Folders of checkpoints: what is read, and the one error that each damage gives."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType] - a type of its path is open
+
+from aneforge.errors import AneforgeError, CheckpointError, UnsupportedModelError
+from aneforge.llm.architecture import expect_context, weight_shapes
+from aneforge.llm.architectures import describe_decoder, names
+from aneforge.llm.checkpoint import FolderCheckpoint
+from aneforge.llm.settings import ModelSettings
+from aneforge.llm.weights import find_weights
+from llm_folders import SMALL, build_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+SETTINGS: Mapping[str, object] = {
+    "model_type": "llama",
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "intermediate_size": 12,
+    "vocab_size": 20,
+    "max_position_embeddings": 32,
+}
+PREFIX = "model.layers.0."
+SHAPES = {
+    "model.embed_tokens.weight": (20, 8),
+    f"{PREFIX}input_layernorm.weight": (8,),
+    f"{PREFIX}post_attention_layernorm.weight": (8,),
+    f"{PREFIX}self_attn.q_proj.weight": (8, 8),
+    f"{PREFIX}self_attn.k_proj.weight": (4, 8),
+    f"{PREFIX}self_attn.v_proj.weight": (4, 8),
+    f"{PREFIX}self_attn.o_proj.weight": (8, 8),
+    f"{PREFIX}mlp.gate_proj.weight": (12, 8),
+    f"{PREFIX}mlp.up_proj.weight": (12, 8),
+    f"{PREFIX}mlp.down_proj.weight": (8, 12),
+    "model.norm.weight": (8,),
+    "lm_head.weight": (20, 8),
+}
+
+
+def write_folder(folder: Path, **changed: object) -> Path:
+    generator = torch.Generator().manual_seed(3)
+    tensors = {name: torch.randn(shape, generator=generator).bfloat16() for name, shape in SHAPES.items()}
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({**SETTINGS, **changed}))
+    return folder
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    tensors = {name: torch.zeros(shape) for name, shape in SHAPES.items()}
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_values_are_those_of_the_file_in_its_element_type(tmp_path: Path) -> None:
+    checkpoint = FolderCheckpoint(write_folder(tmp_path))
+    name = f"{PREFIX}mlp.gate_proj.weight"
+    whole, rows = checkpoint.read(name), checkpoint.read(name, slice(2, 5))
+    assert checkpoint.tensors[name].element_type == "BF16"
+    assert whole.dtype.name == "bfloat16"
+    assert rows.tobytes() == whole[2:5].tobytes()
+
+
+@pytest.mark.parametrize("kind", sorted(SMALL))
+def test_every_tensor_of_a_written_model_has_a_role_and_is_read(kind: str, tmp_path: Path) -> None:
+    build_reference(kind, tmp_path, shard="60KB")
+    weights = find_weights(FolderCheckpoint(tmp_path))
+    used = {name for source in weights.sources.values() for name in source.names}
+    assert used == set(weights.checkpoint.tensors)
+    for role, shape in weight_shapes(weights.config).items():
+        found = weights.read(role)
+        assert found.shape == shape
+        assert found.dtype == np.float32
+
+
+def test_a_name_without_its_prefix_is_found(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    rewrite(tmp_path, lambda held: held.update({"norm.weight": held.pop("model.norm.weight")}))
+    assert find_weights(FolderCheckpoint(tmp_path)).sources["final_norm.weight"].names == ("norm.weight",)
+
+
+def remove_shard(folder: Path) -> None:
+    build_reference("llama", folder, shard="60KB")
+    next(iter(sorted(folder.glob("model-*.safetensors")))).unlink()
+
+
+def index_elsewhere(folder: Path) -> None:
+    build_reference("llama", folder, shard="60KB")
+    index = folder / "model.safetensors.index.json"
+    found = json.loads(index.read_text())
+    shards = sorted(set(found["weight_map"].values()))
+    found["weight_map"]["lm_head.weight"] = next(one for one in shards if one != found["weight_map"]["lm_head.weight"])
+    index.write_text(json.dumps(found))
+
+
+def cut_off(folder: Path) -> None:
+    path = write_folder(folder) / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def pickled(folder: Path) -> None:
+    (write_folder(folder) / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+DAMAGES: Mapping[str, tuple[Callable[[Path], object], str]] = {
+    "no config": (lambda folder: (write_folder(folder) / "config.json").unlink(), "there is no config.json"),
+    "config no JSON": (lambda folder: (write_folder(folder) / "config.json").write_text("{"), "not JSON"),
+    "config a list": (lambda folder: (write_folder(folder) / "config.json").write_text("[]"), "must be a JSON object"),
+    "no weights": (lambda folder: (write_folder(folder) / "model.safetensors").unlink(), "there are no weights"),
+    "pickle": (pickled, "pytorch_model.bin is a pickle"),
+    "cut off": (cut_off, "the file of tensors is damaged"),
+    "missing shard": (remove_shard, "shards are missing"),
+    "index": (index_elsewhere, "which does not hold it"),
+    "other shape": (
+        lambda folder: rewrite(write_folder(folder), lambda held: held.update({"lm_head.weight": torch.zeros(21, 8)})),
+        "'lm_head.weight' has another shape",
+    ),
+    "no tensor": (
+        lambda folder: rewrite(write_folder(folder), lambda held: held.pop("model.norm.weight")),
+        "there is no tensor 'norm.weight'",
+    ),
+    "no head": (
+        lambda folder: rewrite(write_folder(folder), lambda held: held.pop("lm_head.weight")),
+        "tie_word_embeddings",
+    ),
+    "missing setting": (lambda folder: write_folder(folder, vocab_size=None), "'vocab_size' is missing"),
+    "text for a number": (lambda folder: write_folder(folder, hidden_size="8"), "must be an integer"),
+    "heads": (lambda folder: write_folder(folder, num_attention_heads=3), "must be a multiple of"),
+}
+
+
+@pytest.mark.parametrize("damage", sorted(DAMAGES))
+def test_each_damage_is_one_error_with_its_place(damage: str, tmp_path: Path) -> None:
+    spoil, expected = DAMAGES[damage]
+    spoil(tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        find_weights(FolderCheckpoint(tmp_path))
+    assert expected in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_elements_that_are_quantised_are_refused_when_they_are_read(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    rewrite(tmp_path, lambda held: held.update({"lm_head.weight": torch.zeros(20, 8, dtype=torch.int8)}))
+    with pytest.raises(CheckpointError, match="seen I8"):
+        find_weights(FolderCheckpoint(tmp_path)).read("head.weight")
+
+
+REFUSALS: Mapping[str, tuple[Mapping[str, object], str]] = {
+    "gemma2": ({"model_type": "gemma2"}, "softcapping"),
+    "gemma3": ({"model_type": "gemma3_text"}, "two sorts of rotary positions"),
+    "capping": ({"final_logit_softcapping": 30.0}, "final_logit_softcapping"),
+    "quantised": ({"quantization_config": {"quant_method": "awq"}}, "seen awq"),
+    "unknown": ({"model_type": "llamma"}, "nearest: llama"),
+    "rope": ({"rope_scaling": {"rope_type": "spiral"}}, "'spiral'"),
+    "activation": ({"hidden_act": "mish"}, "'mish'"),
+}
+
+
+@pytest.mark.parametrize("refusal", sorted(REFUSALS))
+def test_what_only_looks_like_a_known_model_is_refused_with_the_reason(refusal: str) -> None:
+    changed, expected = REFUSALS[refusal]
+    with pytest.raises(UnsupportedModelError) as caught:
+        describe_decoder(ModelSettings({**SETTINGS, **changed}, "here/config.json"))
+    assert expected in str(caught.value)
+    assert "here/config.json" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "window", "changed", "longest", "said"),
+    [
+        ("mistral", None, {}, 32, ""),
+        ("mistral", 32, {}, 32, "no shorter than the 32 positions"),
+        ("mistral", 20, {}, 20, "it changes no context up to 20"),
+        ("qwen2", 20, {"use_sliding_window": False}, 32, "switched off"),
+        ("qwen2", 20, {"use_sliding_window": True, "max_window_layers": 1}, 32, ""),
+        ("qwen2", 20, {"use_sliding_window": True, "max_window_layers": 0}, 20, "it changes no context up to 20"),
+        ("qwen3", 9, {"use_sliding_window": True, "layer_types": ["full_attention"]}, 32, ""),
+    ],
+)
+def test_a_window_that_is_off_or_long_enough_changes_nothing(
+    kind: str, window: int | None, changed: Mapping[str, object], longest: int, said: str
+) -> None:
+    settings = {**SETTINGS, "model_type": kind, "sliding_window": window, **changed}
+    config = describe_decoder(ModelSettings(settings, "config.json"))
+    expect_context(config, longest, "config.json")
+    with pytest.raises(UnsupportedModelError, match=f"at most {longest}"):
+        expect_context(config, longest + 1, "config.json")
+    assert said in "".join(config.notes)
+    assert bool(said) == bool(config.notes)
+
+
+ODDITIES: list[object] = [0, -1, 1.5, True, "x", [], {}, [1], {"a": {}}, float("nan"), float("inf")]
+
+
+def outcome(settings: Mapping[str, object]) -> str:
+    try:
+        return describe_decoder(ModelSettings(settings, "config.json")).architecture
+    except AneforgeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", names())
+def test_settings_of_any_sort_give_a_plan_or_one_error(kind: str) -> None:
+    touched = {*SETTINGS, "rope_parameters", "rope_scaling", "layer_types", "sliding_window", "head_dim"} - {
+        "model_type"
+    }
+    for name in touched:
+        for odd in ODDITIES:
+            found = outcome({**SETTINGS, "model_type": kind, "use_sliding_window": True, name: odd})
+            assert found == kind or "config.json" in found
