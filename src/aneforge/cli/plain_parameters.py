@@ -77,14 +77,15 @@ def take_plainly(parameters: list[Any]) -> list[Any]:
 
 
 def plain_type(described: Described) -> type[str | Path] | None:
-    """Return the type of a parameter that is one text or path, or a list of texts, unchecked; None for others."""
+    """Return the type of a parameter that is one or several texts or paths, unchecked; None for others."""
     info = described.parameter_info
     if info.parser is not None:
         return None
-    if described.annotation is str or described.annotation == list[str]:
+    if described.annotation in (str, list[str]):
         return str
     checked = info.exists or info.readable or info.writable or info.resolve_path
-    return None if described.annotation is not Path or checked or not (info.file_okay and info.dir_okay) else Path
+    unchecked = not checked and info.file_okay and info.dir_okay
+    return Path if unchecked and described.annotation in (Path, list[Path]) else None
 
 
 def value_of(
@@ -99,8 +100,8 @@ def value_of(
         value = given
     elif plain is not None and isinstance(given, str) and not several:
         value = plain(given)
-    elif plain is str and several and given and all_texts(given):
-        value = list(cast("list[str] | tuple[str, ...]", given))
+    elif plain is not None and several and given and all_texts(given):
+        value = [plain(one) for one in cast("list[str] | tuple[str, ...]", given)]
     else:
         return converted(context, given)
     return value if parameter.callback is None else parameter.callback(context, parameter, value)

@@ -47,6 +47,8 @@ def test_texts_and_defaults_are_taken_without_the_library_that_converts_numbers(
 
     assert loaded("explain", "ANE-EXTENT-001", "--json", "answer.json") == "False"
     assert (tmp_path / "answer.json").exists()
+    model = saved(tmp_path / "masked.onnx")
+    assert loaded("check", model.name, model.name, "-t", "m4", "-q") == "False"
 
 
 def test_a_piped_answer_has_no_colours_and_no_progress(tmp_path: Path) -> None:
