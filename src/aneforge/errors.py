@@ -8,8 +8,9 @@ puts them into one message that prints cleanly wherever it ends up.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

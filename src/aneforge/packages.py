@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 
 from aneforge.errors import MissingPackageError
+from aneforge.records import dataclass
 
 __all__ = ["PACKAGES", "expect_package", "install_line", "is_installed"]
 

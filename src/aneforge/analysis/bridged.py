@@ -8,12 +8,12 @@ A line between the neighbours misses it by a factor of 1.4 (tests/unit/analysis/
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.heuristic import host
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,13 +8,13 @@ both sides are those of the package, matched in order by what they are called.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.segmenter import Device
 from aneforge.errors import NoDataError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ independent branches were seen to gain nothing from it, on two chips on which it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from aneforge.display import as_html
 from aneforge.errors import GraphTypeError
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.precision import to_fp16
+from aneforge.records import dataclass
 from aneforge.targets import place_of, resolve
 
 if TYPE_CHECKING:

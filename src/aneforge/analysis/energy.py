@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.machine import INTERVAL
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.analysis.files import PowerEntry

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 from aneforge.targets.schema import Entry, read
 
 __all__ = [

@@ -12,7 +12,6 @@ and the hazard is there. Overflow of plain arithmetic of which nothing is known 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from aneforge.ops.constant import Int8Affine
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 from aneforge.rules.preflight import Status
 from aneforge.targets import FP16_SLICE_SAT
 

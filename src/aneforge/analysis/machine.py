@@ -12,7 +12,6 @@ whether it was measured, fitted, decoded or scaled, is in `rates`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypedDict
 
@@ -26,6 +25,7 @@ from aneforge.analysis.files import (
 )
 from aneforge.analysis.routes import assumed_route, calls_on, is_assumed
 from aneforge.evidence import EvidenceKind
+from aneforge.records import dataclass
 from aneforge.targets import Kind, Place, database, place_of, resolve, supports_mil
 from aneforge.targets.peak import curve_of
 

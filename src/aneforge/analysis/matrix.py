@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.work import NOTHING
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, IllegalGraphError, NoDataError, UnknownNameError
 from aneforge.graph.precision import to_fp16
+from aneforge.records import dataclass
 from aneforge.targets import group
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ behaviour and is labelled `inferred` as a whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from itertools import pairwise
@@ -28,6 +28,7 @@ from aneforge.graph.precision import to_fp16
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 from aneforge.rules.preflight import Status, preflight
 from aneforge.targets import place_of
 

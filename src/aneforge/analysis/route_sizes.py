@@ -7,11 +7,11 @@ more than one, and where its times are below all those of the baseline.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.routes import RouteStatus, production_size, range_text, routes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

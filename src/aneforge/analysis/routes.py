@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from aneforge.analysis.files import DATA
 from aneforge.errors import DataFileError, NoDataError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 from aneforge.targets import database
 from aneforge.targets.schema import Entry, read
 

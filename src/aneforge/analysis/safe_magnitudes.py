@@ -9,7 +9,6 @@ sum is larger than that of equal terms.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,6 +25,7 @@ from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
 from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType, is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

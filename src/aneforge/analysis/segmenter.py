@@ -7,7 +7,6 @@ One pass over the operations in their order, each compared on every device.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from aneforge.analysis.files import DATA
 from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads it
 from aneforge.graph.graph import work_of
+from aneforge.records import dataclass
 from aneforge.rules.preflight import Status
 from aneforge.targets.schema import Entry, read
 

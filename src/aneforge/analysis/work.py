@@ -6,7 +6,6 @@ Everything is counted from the program, its schedule and its memory plan; rates 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from aneforge.analysis.files import model
@@ -17,6 +16,7 @@ from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

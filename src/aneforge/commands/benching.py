@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ from aneforge.commands.target_report import latency_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels.library import library, paths, processors
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import os

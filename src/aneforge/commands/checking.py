@@ -7,7 +7,7 @@ longer is asked for: `deep` proves ranges and compares programs between targets,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
@@ -21,6 +21,7 @@ from aneforge.commands.target_report import Asked, TargetWriter
 from aneforge.compiler.verdict import with_compiled
 from aneforge.errors import UnknownNameError
 from aneforge.formats.detection import ModelFormat
+from aneforge.records import dataclass
 from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.rules.nodes import operation_of

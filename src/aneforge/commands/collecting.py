@@ -19,7 +19,7 @@ import tempfile
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,7 @@ from aneforge.commands.measured_programs import drawn_weights, measured_program
 from aneforge.compiler.compile import build_program
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import as_graph
+from aneforge.records import dataclass
 from aneforge.runtime.backends import SoftwareBackend, backends, chosen_backend
 from aneforge.runtime.program import LoadedProgram
 from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host, chip_of_host, detect_target

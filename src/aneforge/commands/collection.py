@@ -11,7 +11,6 @@ import io
 import struct
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -19,6 +18,7 @@ import msgspec
 import numpy as np
 
 from aneforge.errors import GraphError, Location
+from aneforge.records import dataclass
 from aneforge.targets.schema import Entry
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ decides what is run.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from aneforge.commands.collecting import (
     measure_reduction,
     program_graph,
 )
+from aneforge.records import dataclass
 from aneforge.runtime.backends import chosen_backend
 from aneforge.targets import place_of
 

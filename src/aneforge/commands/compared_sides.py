@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from aneforge.graph.graph import PLACEHOLDERS, Graph
 from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
 from aneforge.packages import expect_package
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,6 @@ output, so that all are seen, and says that the programs are not those that woul
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.commands.compared_sides import (
@@ -27,6 +26,7 @@ from aneforge.commands.output_errors import OutputError, Tolerance, output_error
 from aneforge.commands.report_nodes import report_nodes
 from aneforge.errors import GraphError
 from aneforge.graph.graph import PLACEHOLDERS
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import os

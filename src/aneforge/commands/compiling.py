@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
 from aneforge.formats.mil.mil_files import MODEL_FILE, WEIGHTS_FILE, weights_beside, write_mil, write_mil_file
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

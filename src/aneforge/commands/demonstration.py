@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 from aneforge.graph.builder.combination import split
 from aneforge.graph.builder.inputs import input as placeholder
+from aneforge.records import dataclass
 from aneforge.report.model import NO, SPLIT, YES
 from aneforge.targets import chip, database
 

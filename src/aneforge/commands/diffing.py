@@ -5,9 +5,9 @@ Operations of the two reports are matched by structure, then by name: `matching.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.records import dataclass
 from aneforge.report.matching import match_nodes
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import importlib.metadata
 import os
 import platform
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
 from aneforge.engine.kernels.library import REMEDY, library, paths, processors, reason_missing
 from aneforge.packages import PACKAGES, install_line
+from aneforge.records import dataclass
 from aneforge.runtime.backends import backends
 from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host
 

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from aneforge.evaluation.summary import Side, Summary, summarise
 from aneforge.evaluation.tables import write_results
 from aneforge.formats.shared.shapes import OpenDimensionsError
 from aneforge.packages import expect_package
+from aneforge.records import dataclass
 from aneforge.runtime.compile import compile as compile_model
 from aneforge.runtime.model import Model, MultiModel
 from aneforge.runtime.saved.cache import program_cache

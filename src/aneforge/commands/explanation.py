@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from aneforge.records import dataclass
 from aneforge.targets import database
 
 __all__ = ["Explanation", "Row", "source_links", "thread_link", "with_sources"]

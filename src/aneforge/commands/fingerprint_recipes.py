@@ -7,7 +7,6 @@ relative errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from aneforge.graph.builder.convolution import conv as convolve
 from aneforge.graph.builder.inputs import input as placeholder
+from aneforge.records import dataclass
 from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from aneforge.formats.hwx.container import OtherCommand, PortBinding
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
 from aneforge.formats.hwx.program_tasks import tasks_of
 from aneforge.formats.hwx.read_hwx import read
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

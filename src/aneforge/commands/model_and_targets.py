@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from aneforge.errors import UnknownTargetError
 from aneforge.formats.model import load_model
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.precision import Halved, to_fp16
+from aneforge.records import dataclass
 from aneforge.targets import GROUPS, Place, Target, database, group, place_of
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.records import dataclass
 from aneforge.report.model import OutputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ model of its own, and the values of its inputs where they decide: rules look at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 from aneforge.rules.catalogue import explain
 from aneforge.rules.preflight import preflight
 

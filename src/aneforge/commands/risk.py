@@ -9,7 +9,6 @@ whatever comes in are named then.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.long_sums import find_precision_risks
@@ -19,6 +18,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.graph.graph import read_promises
 from aneforge.ops.op import Trait
+from aneforge.records import dataclass
 from aneforge.report.model import Rescaling
 from aneforge.report.predicted import rule_of_edge
 from aneforge.rules.preflight import Status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from aneforge.commands.model_and_targets import chosen_targets, is_path, subject
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, Location
 from aneforge.formats.detection import is_program_file
+from aneforge.records import dataclass
 from aneforge.runtime.backends import chosen_backend
 
 if TYPE_CHECKING:

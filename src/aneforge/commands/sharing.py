@@ -6,13 +6,14 @@ are noted while it compiles. What a target says of itself by name only (its note
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.compile import Compiled, Later, build, expect_accepted
 from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 from aneforge.targets import Properties
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import HOST, memory_of, round_time, timeline_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
+from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
 from aneforge.report.grouping import how_bad
 from aneforge.report.model import COREML, DIRECT, Counts, Latency, TargetReport, TimePart

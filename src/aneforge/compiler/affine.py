@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.layer import Stage
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.numbers import FP16_MAX, FP16_SMALLEST_NORMAL
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ are made when they are first asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.dialect import Route
@@ -21,6 +21,7 @@ from aneforge.compiler.splits import refusal_of, splits_of
 from aneforge.compiler.validators.network import observe_program
 from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError
 from aneforge.graph.graph import as_graph
+from aneforge.records import dataclass
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
 from aneforge.targets import TargetLike, place_of

@@ -5,7 +5,6 @@ A decision that depends on the target belongs into the target's data instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import msgspec
 
 from aneforge.errors import DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 from aneforge.targets.schema import read
 
 if TYPE_CHECKING:

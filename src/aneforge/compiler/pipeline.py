@@ -5,7 +5,6 @@ A pipeline is a list that can be printed, cut and dumped: what it gives after an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.verifier import verify
@@ -38,6 +37,7 @@ from aneforge.compiler.passes.split_kernel_memory import SplitKernelMemory
 from aneforge.compiler.passes.split_matmul import SplitMatmul
 from aneforge.compiler.passes.split_windows import SplitWindows
 from aneforge.errors import UnknownNameError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

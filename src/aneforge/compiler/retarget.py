@@ -6,7 +6,6 @@ two oldest families of the compiler's enumeration; they have fewer operations, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.dialect import Route, engine_dialect, has_direct_form
@@ -15,6 +14,7 @@ from aneforge.graph.convert import Change, Converted, convert
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
+from aneforge.records import dataclass
 from aneforge.rules.catalogue import explain
 from aneforge.rules.preflight import port_of, preflight
 from aneforge.rules.rule import Severity

@@ -14,7 +14,6 @@ and that of softplus, if it has one, are not known and not here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import erf
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 
 from aneforge.engine.rounding import to_eleven_bits, to_fp16
 from aneforge.ops.numbers import FP16_INFINITY
+from aneforge.records import dataclass
 from aneforge.targets.schema import read
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ the same, the label is *unknown*, and a `PrecisionWarning` says so.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from aneforge.engine.normalisation import GOLDEN, Steps
 from aneforge.engine.planar import number
 from aneforge.engine.reductions import adder_of
 from aneforge.errors import PrecisionWarning
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

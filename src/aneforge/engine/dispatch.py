@@ -11,7 +11,6 @@ library leave the golden model alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +38,7 @@ from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.ops.op import Category
 from aneforge.ops.table import find_op, ops
 from aneforge.ops.types import DTYPES, TensorType
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

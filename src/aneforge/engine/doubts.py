@@ -7,7 +7,6 @@ costs one pass that finds their largest magnitude; only where that reaches a dou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +16,7 @@ from aneforge.engine.activations import MODELLED_ERF_FROM
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.planar import number
 from aneforge.ops.numbers import FP16_PATTERNS
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -26,12 +26,12 @@ magnitudes stays below 2^15 no order can pass it, and the result does not depend
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
 from aneforge.engine.rounding import LEAST_EXPONENT, decode_operand, to_fp16, to_grid
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

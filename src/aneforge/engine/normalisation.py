@@ -16,7 +16,6 @@ such a program runs here as the operations that it holds, each of which rounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from aneforge.engine.reductions import accumulate, adder_of, mean, reciprocal_co
 from aneforge.engine.rounding import decode_operand, to_fp16
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.shapes import normalise_axes, reduced_axes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,6 @@ window goes through a table that no source lists; it is modelled as a root of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -20,6 +19,7 @@ from aneforge.engine.reductions import accumulate, adder_of, extreme, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.groups.pooling import PoolAttributes, elements_seen, pool_slides
 from aneforge.ops.windows import windows_of
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

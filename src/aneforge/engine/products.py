@@ -7,7 +7,6 @@ The sums are those of `golden`. A convolution has three forms: *scaling* for a 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +20,7 @@ from aneforge.ops.groups.convolution import conv_transpose_type
 from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.types import TensorType
 from aneforge.ops.windows import ConvAttributes, TransposeAttributes, slides, window_attributes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from aneforge.errors import GraphError, Location
 from aneforge.evaluation.labels import expect_labels
 from aneforge.evaluation.samples import Sample, Shard, spans
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence

@@ -16,7 +16,6 @@ import logging
 import os
 from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
@@ -25,6 +24,7 @@ from aneforge.evaluation.metrics import said
 from aneforge.evaluation.running import FailedShard, Finished
 from aneforge.evaluation.shard_run import run_shard
 from aneforge.packages import expect_package
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError, Location
 from aneforge.evaluation.samples import BadSampleError, Sample, Shard, spans
 from aneforge.packages import expect_package, is_installed
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

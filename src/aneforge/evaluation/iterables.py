@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sized
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.evaluation.labels import expect_labels
 from aneforge.evaluation.samples import Sample, Shard
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from aneforge.errors import GraphError, Location
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

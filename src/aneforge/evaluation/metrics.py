@@ -6,11 +6,11 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, Location
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aneforge.errors import AneforgeError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence

@@ -11,7 +11,6 @@ import tempfile
 import threading
 import warnings
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from aneforge.evaluation.metrics import said
 from aneforge.evaluation.results import Answer, BadSample, ChipAnswer, SampleResult, ShardResult, encode
 from aneforge.evaluation.samples import BadSampleError
 from aneforge.graph.reference import evaluate
+from aneforge.records import dataclass
 from aneforge.runtime.compile import load_program
 
 if TYPE_CHECKING:

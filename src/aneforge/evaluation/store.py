@@ -10,13 +10,13 @@ import os
 import re
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from aneforge.errors import GraphError, Location
 from aneforge.evaluation.results import ShardResult, decode
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -6,11 +6,13 @@ Results are read shard by shard, in the order of the samples; what is kept of ea
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from aneforge.errors import GraphError, Location
 from aneforge.evaluation.samples import Sample, Shard
 from aneforge.evaluation.summary import FLOAT32
 from aneforge.packages import expect_package
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

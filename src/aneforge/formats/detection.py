@@ -10,12 +10,12 @@ from __future__ import annotations
 import mmap
 import os
 import zipfile
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

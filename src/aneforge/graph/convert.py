@@ -7,7 +7,7 @@ what the engine runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,11 +6,12 @@ nodes; `convert` does the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NotSupportedError
 from aneforge.ops.decomposition import Limits
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

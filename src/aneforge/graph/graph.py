@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import FrozenInstanceError, dataclass, replace
+from dataclasses import FrozenInstanceError, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import NoReturn, Self, cast
@@ -15,6 +15,7 @@ from aneforge.graph.node import Node, Output
 from aneforge.graph.printing import graph_text
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Work
+from aneforge.records import dataclass
 
 __all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph", "read_promises"]
 

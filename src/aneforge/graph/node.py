@@ -8,7 +8,7 @@ reach.
 from __future__ import annotations
 
 import itertools
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Never, NoReturn, Self
@@ -20,6 +20,7 @@ from aneforge.ops.constant import Constant
 from aneforge.ops.op import Op
 from aneforge.ops.signature import AttributeValue, Operand, OperandKind
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,6 @@ import math
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -26,6 +25,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
 from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node, Output, Value

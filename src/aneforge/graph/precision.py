@@ -9,7 +9,7 @@ in 32 bits shows that the model needs more: then all of them stay what they are,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Constant, Dense, dtype_name
 from aneforge.ops.signature import AttributeKind
 from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

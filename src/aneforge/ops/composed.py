@@ -7,7 +7,6 @@ and becomes dense by evaluating the operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import numpy as np
 from aneforge.ops.constant import Constant, Dense, stored_bytes
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, cast
 
@@ -23,6 +22,7 @@ from aneforge.errors import GraphError, GraphTypeError
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_float, is_integer
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,10 +11,10 @@ format and no target: what those allow reaches it as `Limits`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,6 @@ definition (`infer`, `meaning`) take the operands in order and the attributes by
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeValue, Operand
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
+from aneforge.records import dataclass
 
 __all__ = ["Definition", "OperandArrays", "OperandTypes", "meaning_dtype"]
 

@@ -6,7 +6,7 @@ types of a form are those that it is sampled with; it takes every type of the sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 import numpy as np
@@ -18,6 +18,7 @@ from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_b
 from aneforge.ops.shapes import broadcast, common_dtype, expect_elements, expect_kind, reduced_axes
 from aneforge.ops.signature import Attribute, AttributeValue, Operand
 from aneforge.ops.types import Array, TensorType
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

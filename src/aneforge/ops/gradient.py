@@ -11,10 +11,10 @@ notation of decompositions and knows no graph, no format and no target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aneforge.ops.decomposition import Site, Term
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

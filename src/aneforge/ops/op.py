@@ -6,13 +6,14 @@ name, as `aneforge.ops.definition` says; `macs` sees types, as `infer` does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.ops.definition import Definition, OperandTypes
 from aneforge.ops.results import EVERYTHING, Codomain
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

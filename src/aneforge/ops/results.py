@@ -12,9 +12,10 @@ operand.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

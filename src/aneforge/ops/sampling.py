@@ -6,12 +6,13 @@ groups a function `sample_…` draws a whole call, and a function `draw_…` a p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,6 @@ Convolution and pooling share it. The padding rules are those of MIL's `pad_type
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
@@ -15,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from aneforge.errors import GraphError
 from aneforge.ops.shapes import expect_entries, sliding_extent
 from aneforge.ops.signature import Attribute, AttributeKind
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

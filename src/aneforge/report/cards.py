@@ -6,9 +6,9 @@ interval of the times, what else they are made of, how many programs there are a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
 from aneforge.report.grouping import COSTLY
 from aneforge.report.headline import alike, change_text, costs_of, estimate_text, places, range_text, result_row

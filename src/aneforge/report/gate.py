@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
 from aneforge.evidence import EvidenceKind
+from aneforge.records import dataclass
 from aneforge.report.model import DIFFERS
 from aneforge.report.numbers import bytes_text, time_text
 from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.records import dataclass
 from aneforge.report.gate import shared_key
 from aneforge.rules.rule import Severity
 

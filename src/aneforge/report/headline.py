@@ -6,9 +6,9 @@ Terminal, Markdown and whatever else begins with a summary take it from here, so
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
 from aneforge.report.model import COREML, NO, SPLIT, YES
 from aneforge.report.numbers import time_text

@@ -6,11 +6,10 @@ by value. Nodes are named by their place in `Report.nodes`, which is the order o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aneforge.display import as_html, cut_lines
 from aneforge.errors import Location  # noqa: TC001 - msgspec reads the types of fields
 from aneforge.evidence import EvidenceKind
+from aneforge.records import dataclass
 from aneforge.rules.rule import Finding  # noqa: TC001 - as above
 
 __all__ = [

@@ -5,7 +5,7 @@ Each has an id and an explanation, and where users reported it in public, the th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from aneforge.records import dataclass
 
 __all__ = [
     "DIVERGENCE",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
 from aneforge.ops.op import MilStatus
 from aneforge.ops.table import find_op, ops
+from aneforge.records import dataclass
 from aneforge.rules.preflight import Status
 from aneforge.targets import Family, TargetLike, family_of, resolve, supports_mil
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.display import as_html, cut_lines
 from aneforge.graph.graph import as_graph
+from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
 from aneforge.rules.nodes import known_nodes, operation_of
 from aneforge.rules.rule import Finding, Rule, Seen, Severity

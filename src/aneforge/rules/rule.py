@@ -16,7 +16,6 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ import msgspec
 from aneforge.errors import Location, NoDataError
 from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads the types of fields
 from aneforge.ops import table
+from aneforge.records import dataclass
 from aneforge.rules.subject import PORT
 from aneforge.targets import Value, first_tier_with
 

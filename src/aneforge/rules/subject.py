@@ -5,11 +5,12 @@ Graph nodes, program layers and validators implement `Subject`; a rule never see
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import TensorType
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,12 +8,12 @@ that came from another arithmetic than the one asked for would be worse than non
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from aneforge.analysis.routes import standing_of
 from aneforge.errors import BackendUnavailableError, GraphTypeError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.runtime.executables import HalfPrecisionReference, MathematicalReference, SoftwareEngine
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ import os
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import CompileBackoffError, GraphError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Generator

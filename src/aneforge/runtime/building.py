@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.optimise.forms.canonical import canonical
 from aneforge.optimise.forms.native_attention import with_native_attention
+from aneforge.records import dataclass
 from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.hazards import encoding_cautions, rule_cautions
 from aneforge.runtime.options import Level

@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
 from aneforge.formats.mil.mil_files import write_mil
 from aneforge.formats.mil.text import mil_text
+from aneforge.records import dataclass
 from aneforge.runtime.breaker import guard_compile
 from aneforge.runtime.executables import Execution
 from aneforge.runtime.ports import Direction

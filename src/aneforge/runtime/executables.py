@@ -7,7 +7,6 @@ port name; ports, buffers, locks and lifetimes are the matter of `program`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +16,7 @@ from aneforge.compiler.ir.evaluate import evaluate_layer, evaluate_program
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element, prepare
 from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.records import dataclass
 from aneforge.runtime.ports import buffer_for
 
 if TYPE_CHECKING:

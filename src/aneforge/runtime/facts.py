@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
@@ -12,6 +11,7 @@ from aneforge.errors import (
     SaturationWarning,
     SliceSaturationWarning,
 )
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

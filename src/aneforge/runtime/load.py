@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import UnknownNameError
@@ -11,6 +10,7 @@ from aneforge.graph.builder.attention import is_short
 from aneforge.graph.node import Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
+from aneforge.records import dataclass
 from aneforge.runtime.compile import compile as compile_graph
 from aneforge.runtime.options import OPTION_NAMES
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, fields, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from aneforge.errors import UnknownNameError
+from aneforge.records import dataclass
 from aneforge.runtime.backends import ENTITLEMENT, known_backends, status_of
 
 __all__ = ["Need", "PathChoice", "choose_path"]

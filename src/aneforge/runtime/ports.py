@@ -7,7 +7,6 @@ a multiple of 64 bytes, as buffers of the real runtime do, and stays the same ob
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +15,7 @@ import numpy as np
 
 from aneforge.engine.execution.given import hand_over
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

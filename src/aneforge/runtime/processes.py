@@ -7,9 +7,9 @@ that was forked before any use, and one that was spawned, are fine.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from aneforge.errors import RuntimeStateError
+from aneforge.records import dataclass
 
 __all__ = ["check_process", "note_use"]
 

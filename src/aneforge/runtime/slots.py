@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 import itertools
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import RuntimeStateError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from aneforge.graph.precision import to_fp16
 from aneforge.optimise.forms.canonical import canonical
 from aneforge.optimise.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Search, search_forms, try_forms
 from aneforge.optimise.forms.variants import more_exact_forms, variants
+from aneforge.records import dataclass
 from aneforge.runtime.compile import build_model, lost_constants
 from aneforge.runtime.facts import give_warnings
 from aneforge.runtime.options import Options, check_options

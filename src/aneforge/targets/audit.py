@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 from aneforge.targets.database import Database, database
 from aneforge.targets.target import CENSUS_COLUMNS
 

@@ -7,10 +7,10 @@ partly disputed (conflicts S1 and S10) and nobody has said in which unit a clamp
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NoDataError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

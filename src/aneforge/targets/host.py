@@ -9,13 +9,13 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
 from aneforge.errors import NoDataError, UnknownTargetError
+from aneforge.records import dataclass
 from aneforge.targets.database import database
 from aneforge.targets.family import MIN_FAMILY, Family, family_of
 from aneforge.targets.names import find_target

@@ -8,12 +8,12 @@ same number whatever the suffix (conflict C3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from aneforge.errors import NoDataError
+from aneforge.records import dataclass
 from aneforge.targets.database import database
 from aneforge.targets.resolve import TargetLike, place_of, resolve
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.targets.properties import Fact
 
 if TYPE_CHECKING:

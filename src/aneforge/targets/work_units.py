@@ -7,8 +7,9 @@ layer's task; what writes descriptors reads it there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from aneforge.records import dataclass
 
 __all__ = [
     "BANKS",

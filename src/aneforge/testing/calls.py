@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from aneforge.ops.constant import Dense
 from aneforge.ops.signature import OperandKind
 from aneforge.ops.table import ops
 from aneforge.ops.types import numpy_dtype
+from aneforge.records import dataclass
 from aneforge.testing.calls import DrawChooser
 
 if TYPE_CHECKING:

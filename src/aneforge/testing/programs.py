@@ -6,7 +6,7 @@ joins, ring buffers, states, segments and layers of every unit come in any order
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from aneforge.compiler.ir.program import Port, Program, State
 from aneforge.compiler.ir.verifier import verify
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import TensorType
+from aneforge.records import dataclass
 from aneforge.targets import Family, resolve
 
 if TYPE_CHECKING:

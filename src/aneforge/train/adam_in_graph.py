@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.combination import maximum
 from aneforge.graph.methods.method_arguments import misuse
+from aneforge.records import dataclass
 from aneforge.train.optimisers import check_betas, positive
 from aneforge.train.parameter import updated_from
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from aneforge.errors import CheckpointError, GraphError, GraphTypeError
 from aneforge.graph.methods.base import as_array
 from aneforge.ops.numbers import FP16_MAX
+from aneforge.records import dataclass
 from aneforge.train.checkpoints import Order
 from aneforge.train.parameter import worst_of
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -20,6 +19,7 @@ import numpy as np
 
 from aneforge.errors import CheckpointError, Location
 from aneforge.packages import expect_package
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from aneforge.graph.node import build
 from aneforge.graph.precision import to_fp16
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
+from aneforge.records import dataclass
 from aneforge.train.loss_seed import LossSeed
 from aneforge.train.parameter import Parameter, own
 

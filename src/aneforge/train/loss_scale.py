@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.methods.method_arguments import is_number, whole
+from aneforge.records import dataclass
 from aneforge.train.optimisers import positive
 
 if TYPE_CHECKING:

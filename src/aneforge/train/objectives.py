@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from aneforge.graph.gradients import backward, backward_from
 from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.method_arguments import misuse
 from aneforge.graph.tensor import Tensor
+from aneforge.records import dataclass
 from aneforge.train.joint_graph import JointLoss
 from aneforge.train.loss_seed import LossSeed
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.train.device_optimisers import DeviceAdam, DeviceAdamFp16, DeviceSGD
 from aneforge.train.optimisers import SGD, Adam, AdamW
 

@@ -7,7 +7,6 @@ the width, which some families copy times 16.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from aneforge.errors import GraphTypeError
 from aneforge.graph.builder.arguments import expect_image
 from aneforge.graph.builder.combination import concat
 from aneforge.graph.methods.method_arguments import describe_argument, misuse, whole
+from aneforge.records import dataclass
 from aneforge.train.parameter import KernelTensor
 
 if TYPE_CHECKING:

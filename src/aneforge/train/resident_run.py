@@ -6,7 +6,6 @@ or a checkpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
+from aneforge.records import dataclass
 from aneforge.runtime.compile import compile_multi
 from aneforge.train.device_optimisers import DeviceOptimizer
 from aneforge.train.optimisers import rate_at

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,6 @@ import html
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.graph import INPUT
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.numbers import FP16_MAX
+from aneforge.records import dataclass
 from aneforge.targets import place_of
 from aneforge.train.batches import check_one_hot, check_values
 from aneforge.train.objectives import CrossEntropy, as_objective

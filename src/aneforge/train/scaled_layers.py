@@ -6,7 +6,6 @@ scale, and how many products of the multiply-accumulate array vanish at it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from aneforge.compiler.passes.choose_slice_route import FIXED_POINT
 from aneforge.engine.golden import DROPPED_UP_TO, EDGE
 from aneforge.engine.rounding import LEAST_EXPONENT
 from aneforge.ops.numbers import FP16_MAX, FP16_SMALLEST
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

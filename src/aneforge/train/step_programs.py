@@ -5,12 +5,12 @@ Weights are inputs of both, so that each is compiled once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import RuntimeStateError
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
+from aneforge.records import dataclass
 from aneforge.runtime.compile import compile_multi
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import cost
+from aneforge.records import dataclass
 from aneforge.rules.preflight import preflight
 from aneforge.train.device_optimisers import DeviceOptimizer
 from aneforge.train.parameter import size_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.records import dataclass
 from aneforge.train.checkpoints import SCALE_CHANGES, Header, Snapshot, network_lines
 from aneforge.train.interrupts import hold_interrupts
 from aneforge.train.run_comparison import label_of

@@ -7,12 +7,12 @@ programs can differ follows from the numbers of their values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.divergence.keys import attributes_key
 from aneforge.compiler.ir.layer import Value
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ and whose arithmetic asks for the target, is taken to depend on all of the targe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
@@ -32,6 +32,7 @@ from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.op import Trait
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 from aneforge.targets import FP16_SLICE_SAT
 
 if TYPE_CHECKING:

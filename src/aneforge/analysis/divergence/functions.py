@@ -8,7 +8,6 @@ such functions too, or move elements.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from aneforge.engine.execution.epilogue import stages_of
 from aneforge.engine.execution.layers import EXACT_PAIRS, Constants, step_of
 from aneforge.engine.execution.run_products import PRODUCT_KINDS
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,7 +8,6 @@ later target reads the element itself. Both gather the same elements; what eleme
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_fo
 from aneforge.ops.constant import Dense
 from aneforge.ops.interpolation import grid_points, nearest_indices
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

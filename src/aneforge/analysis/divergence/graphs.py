@@ -9,7 +9,7 @@ alike by the engine (the order of sums, the expansion of streamed weights): they
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
 from aneforge.engine.choices import entry_of
 from aneforge.graph.precision import to_fp16
+from aneforge.records import dataclass
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:

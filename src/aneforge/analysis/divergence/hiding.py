@@ -13,7 +13,7 @@ and with a copy, and layers that choose it are passed like any other.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from aneforge.analysis.divergence.functions import (
 )
 from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept, pass_numbers
 from aneforge.ops.op import Trait
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

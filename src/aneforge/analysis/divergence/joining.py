@@ -5,7 +5,6 @@ Output channels have sums of their own, so the join of the parts holds the bits 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from aneforge.analysis.divergence.keys import attributes_key, signature
 from aneforge.compiler.affine import Affine, affine_of_stage
 from aneforge.compiler.ir.kind import Slot
 from aneforge.ops.constant import Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ that is exchanged for a copy may put other numbers into those after it: `Possibl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.dispatch import arithmetic
 from aneforge.ops.op import Trait
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

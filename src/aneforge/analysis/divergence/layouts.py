@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.analysis.divergence.passages import Passage
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ between such a passage and the functions that hide it may hold other bits, and g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,6 +34,7 @@ from aneforge.compiler.passes.cuts import reduced
 from aneforge.engine import reductions
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

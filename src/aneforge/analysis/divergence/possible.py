@@ -7,7 +7,7 @@ too large and never too small. It is asked for few values, so nothing is compute
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_grid
 from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float, value_range
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

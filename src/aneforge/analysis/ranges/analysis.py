@@ -8,7 +8,7 @@ margin is in bits: one bit is a factor of two.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -36,6 +36,7 @@ from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.precision import to_fp16
 from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ known (constants, and what sample inputs showed) they are looked at instead.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -30,6 +29,7 @@ from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.windows import windows_of
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.types import is_float, value_range
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -32,6 +32,7 @@ from aneforge.ops.op import Trait
 from aneforge.ops.results import Taking
 from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType, is_float, is_integer
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ or divided by bounds the result.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, cast
 
@@ -21,6 +21,7 @@ from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.shapes import reduced_axes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ terms are added is not known, and the bound holds for every order.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +21,7 @@ from aneforge.engine.golden import EDGE, kernel_transform
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX, FP16_SMALLEST
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

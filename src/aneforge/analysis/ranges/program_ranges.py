@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphTypeError, UnknownNameError
 from aneforge.graph.methods.method_arguments import describe_argument, entries, is_number, misuse, number
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

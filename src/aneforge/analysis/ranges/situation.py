@@ -5,11 +5,11 @@ It is an operation of the op table on a target, the ranges and types of its oper
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributed import Attributed
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,11 +5,11 @@ Whoever has an arithmetic or a spelling for operations of the table has one for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.ops.attributed import Attributed
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

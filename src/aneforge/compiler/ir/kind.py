@@ -7,13 +7,13 @@ and which slots it has or fills; shape rule and meaning are those of an operatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.ops.definition import Definition
 from aneforge.ops.op import Op, Trait
 from aneforge.ops.results import EVERYTHING, Codomain, Product
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,13 +6,14 @@ a layer keeps that check. Constants stand in layers as they are; the text form g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from aneforge.compiler.ir.kind import Engine, Kind, Slot
 from aneforge.ops.attributed import Attributed
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

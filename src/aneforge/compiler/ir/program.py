@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from aneforge.display import as_html
+from aneforge.records import dataclass
 from aneforge.targets import Place, database
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ read of any.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.memory.folding import FoldKind, copies_nothing, lies_there
 from aneforge.compiler.memory.layout import on_chip_layout
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

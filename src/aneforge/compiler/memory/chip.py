@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.memory.layout import Banks
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.schedule.rules import Rules

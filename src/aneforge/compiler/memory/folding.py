@@ -8,7 +8,7 @@ it begins at one.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import DRAM_ALIGNMENT, dram_layout, on_chip_layout, same_places
 from aneforge.compiler.schedule.flow import ring_values
 from aneforge.ops.types import bits
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

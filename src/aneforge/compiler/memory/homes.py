@@ -6,10 +6,11 @@ new contents have a buffer of their own until the run ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.schedule.flow import rewritable
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,12 +7,12 @@ another (the layout of compiled programs); in DRAM rows begin at multiples of 64
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from aneforge.compiler.axes import Axis, roles
 from aneforge.ops.types import bits
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.ops.types import TensorType

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

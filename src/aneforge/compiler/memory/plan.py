@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

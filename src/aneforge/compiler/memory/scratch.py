@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.memory.arena import Arena
 from aneforge.compiler.memory.layout import DRAM_ALIGNMENT, dram_layout, round_up
 from aneforge.errors import NotSupportedError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

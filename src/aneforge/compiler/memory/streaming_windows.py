@@ -6,13 +6,13 @@ of the memory that streams have, the largest are cut to whole rows, and to parts
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of, on_chip_layout
 from aneforge.compiler.memory.plan import RESULT, Window
 from aneforge.compiler.schedule.tiles import DOUBLE, row_window, tiling_of
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

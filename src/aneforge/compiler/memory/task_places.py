@@ -8,7 +8,6 @@ reductions, products) have the buffers of the programs that they were read from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +15,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 # Places are part of the plan, which is written to JSON and read back.
 from aneforge.targets.work_units import (

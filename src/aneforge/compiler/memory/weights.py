@@ -7,7 +7,6 @@ weights that stay compressed have no known layout. `basis` says which it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
@@ -16,6 +15,7 @@ from aneforge.compiler.memory.layout import round_up
 from aneforge.compiler.passes.choose_output_groups import output_groups
 from aneforge.compiler.passes.kernels import encoding_of, held_bytes, kernel_of
 from aneforge.ops.constant import Constant, Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

@@ -7,12 +7,12 @@ alike gives the same on the merged axis. Axes of length 1 on which a layer does 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.passes.cuts import is_reduction, reduced
 from aneforge.compiler.passes.layer_maker import merge_first_axes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,12 +6,13 @@ A pass verifies before and after and says whether it changed anything. Its docst
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.verifier import verify
 from aneforge.compiler.reproducer import within
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program

@@ -7,7 +7,6 @@ The rule fits compiled programs of dense fp16 weights (hwx-programs).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -16,6 +15,7 @@ from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.kernels import kernel_of
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

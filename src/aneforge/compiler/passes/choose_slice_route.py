@@ -6,7 +6,7 @@ the target's data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.axes import Axis, axis_of
@@ -16,6 +16,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
@@ -13,6 +13,7 @@ from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

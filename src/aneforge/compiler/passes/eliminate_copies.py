@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from aneforge.compiler.affine import affine_of_layer
 from aneforge.compiler.ir.edit import without_dead_layers
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.collapse_layout import permutation
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Value

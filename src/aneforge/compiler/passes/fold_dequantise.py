@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
@@ -12,6 +12,7 @@ from aneforge.compiler.ir.layer import Layer, Ref, Value
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.ops.constant import Constant, Int8Affine
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

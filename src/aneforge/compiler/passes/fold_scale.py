@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.ops.constant import Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
@@ -13,6 +13,7 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Epilogue, Layer, Stage
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.collapse_layout import permutation
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from aneforge.compiler.channels import channel_axes
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.collapse_layout import single_element
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

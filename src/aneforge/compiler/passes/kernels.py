@@ -7,13 +7,13 @@ and the left one where both are live, as compiled programs do (hwx-programs).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.decisions import decision
 from aneforge.errors import DataFileError
 from aneforge.ops.constant import Constant, Dense, Palette
 from aneforge.ops.types import bits, is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

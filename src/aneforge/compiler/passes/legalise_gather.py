@@ -7,7 +7,6 @@ that a gather names three axes, and that its index holds three numbers in its ch
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from aneforge.compiler.passes.layer_maker import LayerMaker, merge_first_axes
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Ref

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.decisions import decision
@@ -14,6 +14,7 @@ from aneforge.compiler.passes.epilogues import unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker, merge_first_axes
 from aneforge.compiler.passes.refusals import finding, operation_name, refuse_layer
 from aneforge.errors import IllegalGraphError, NotSupportedError
+from aneforge.records import dataclass
 from aneforge.rules.catalogue import explain
 from aneforge.rules.subject import Operation
 

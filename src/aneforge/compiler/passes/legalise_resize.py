@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +21,7 @@ from aneforge.compiler.passes.resampling import AxisResize, Kernel, scaled_weigh
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

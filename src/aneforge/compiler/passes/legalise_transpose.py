@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.axes import Axis, roles
@@ -15,6 +14,7 @@ from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.tiling import even_parts
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.edit import new_layer, replace_layers
@@ -12,6 +11,7 @@ from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.split_extents import CHANNEL_AXIS, Extents
 from aneforge.compiler.weights import matrix_transposed, with_unit_axes
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

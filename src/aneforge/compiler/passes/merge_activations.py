@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.passes.base import Pass, Phase
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

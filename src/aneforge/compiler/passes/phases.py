@@ -14,7 +14,7 @@ products are summed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.passes.epilogues import POINTWISE, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.ops.constant import Constant, Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

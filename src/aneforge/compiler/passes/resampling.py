@@ -9,7 +9,6 @@ the denominator is a gain.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import numpy as np
 
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.ops.interpolation import nearest_indices
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array

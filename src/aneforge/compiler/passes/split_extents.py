@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.program import Note
@@ -14,6 +13,7 @@ from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undon
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.refusals import refuse_layer
 from aneforge.compiler.passes.tiling import Part, cut_layer, even_parts
+from aneforge.records import dataclass
 from aneforge.rules.catalogue import explain
 
 if TYPE_CHECKING:

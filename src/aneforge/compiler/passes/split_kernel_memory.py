@@ -7,7 +7,6 @@ shared one through which kernels stream, field 0x210: the second where a layer a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.decisions import decision
@@ -20,6 +19,7 @@ from aneforge.compiler.passes.kernels import held_bytes, kernel_of, unmet_precon
 from aneforge.compiler.passes.split_matmul import contraction
 from aneforge.compiler.passes.tiling import Along, Cut, Part, cut_layer, even_parts, full_parts, sum_parts
 from aneforge.errors import NotSupportedError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.edit import replace_layers
@@ -12,6 +11,7 @@ from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
 from aneforge.compiler.passes.split_costs import cost_text
 from aneforge.compiler.passes.tiling import Along, Cut, cut_layer, even_parts, sum_parts
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

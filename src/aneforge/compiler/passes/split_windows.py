@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from aneforge.compiler.ir.edit import replace_layers
@@ -18,6 +17,7 @@ from aneforge.compiler.passes.split_costs import cost_text
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
 from aneforge.ops.windows import slides
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,14 @@ epilogue leaves it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.epilogues import axis_behind, epilogue_part
 from aneforge.compiler.passes.layer_maker import LayerMaker
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

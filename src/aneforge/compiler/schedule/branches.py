@@ -6,8 +6,9 @@ is drained before the working set grows. A diamond inside a branch counts as one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ not chained. Where no source gives the target's chaining bit, the rules say what
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of
 from aneforge.compiler.schedule.tiles import row_window, tiling_of
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

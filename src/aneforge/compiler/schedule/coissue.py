@@ -10,7 +10,7 @@ into the next one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.compiler.schedule.chaining import engine_number
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

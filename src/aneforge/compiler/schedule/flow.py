@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,11 +8,12 @@ gives are data (`data/schedule.toml`).
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from aneforge.compiler.schedule.branches import branch_footprints
 from aneforge.compiler.schedule.flow import ring_values
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

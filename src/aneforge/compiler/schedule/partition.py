@@ -12,13 +12,14 @@ Operands in DRAM that several layers read are brought on chip while there is roo
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.memory.arena import Arena
 from aneforge.compiler.memory.folding import lies_there
 from aneforge.compiler.memory.layout import on_chip_layout
 from aneforge.compiler.schedule.flow import rewritable
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,13 +5,14 @@ Functions take the rules as an argument, so that a test or an experiment can cha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Every segment is scheduled by itself: a segment is a program of its own, and not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from aneforge.compiler.schedule.order import list_order
 from aneforge.compiler.schedule.partition import Partitioner
 from aneforge.compiler.schedule.rules import rules as standard_rules
 from aneforge.compiler.schedule.verifier import verify_schedule
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,6 @@ compiled programs. Matrix products read and write through rearrangements, as com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.axes import Axis, axis_of, roles
@@ -19,6 +18,7 @@ from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
 from aneforge.ops.types import bits
 from aneforge.ops.windows import slides
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer

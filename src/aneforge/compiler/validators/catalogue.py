@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.validators import checks
 from aneforge.compiler.validators.data import DIRECTIVE, Stage, validators_file
 from aneforge.errors import UnknownNameError
+from aneforge.records import dataclass
 from aneforge.rules import catalogue as rule_catalogue
 from aneforge.rules.catalogue import rules_of
 from aneforge.rules.rule import Relation, Seen, Severity, rule

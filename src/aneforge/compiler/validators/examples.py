@@ -5,7 +5,7 @@ The generated reference page shows the verdict on each of them on every tier; te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import names
 from aneforge.ops.types import TensorType, numpy_dtype
+from aneforge.records import dataclass
 from aneforge.rules.nodes import operation_of
 from aneforge.rules.subject import Operation
 from aneforge.targets import MIN_FAMILY, resolve

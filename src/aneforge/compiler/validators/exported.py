@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from aneforge.compiler.validators.subjects import ALONE, op_of, subject_of_layer
 from aneforge.compiler.validators.verdict import Objection, Validation
 from aneforge.errors import NoDataError
 from aneforge.ops.table import names
+from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
 from aneforge.rules.preflight import Judge, Sight
 from aneforge.targets import resolve

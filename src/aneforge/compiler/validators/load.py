@@ -6,12 +6,12 @@ tiled-compressed. `containers` finds those of a real container.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.validators.exported import objections, sorted_worst_first, with_data
 from aneforge.compiler.validators.verdict import Validation
+from aneforge.records import dataclass
 from aneforge.rules.subject import Operation
 from aneforge.targets import resolve
 

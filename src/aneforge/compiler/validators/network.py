@@ -7,7 +7,7 @@ of engines over which it is bonded.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from aneforge.compiler.ir.layer import Value
@@ -26,6 +26,7 @@ from aneforge.compiler.validators.exported import (
 from aneforge.compiler.validators.subjects import op_of, surroundings
 from aneforge.compiler.validators.verdict import Verdict
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 from aneforge.rules.subject import PORT, Operation
 
 if TYPE_CHECKING:

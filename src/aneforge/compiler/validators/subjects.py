@@ -6,11 +6,12 @@ and over the layers of a program, when it makes them legal. It is one code here 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 from aneforge.rules.checks.dtype_rules import is_index
 from aneforge.rules.subject import Operation, arguments_of, constants_of, tensors_read
 

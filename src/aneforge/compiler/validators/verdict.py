@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.validators.data import Stage
+from aneforge.records import dataclass
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ else, so they say themselves which of the values that they met make them less su
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -32,6 +31,7 @@ from aneforge.engine.execution.values import magnitude_of
 from aneforge.engine.planar import host_fp16, read
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.numbers import FP16_PATTERNS
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable

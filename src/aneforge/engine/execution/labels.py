@@ -8,7 +8,6 @@ edge is labelled as if it could pass it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.golden import EDGE
 from aneforge.engine.products import ORDER_OF_SUMS
 from aneforge.ops.numbers import FP16_INFINITY
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +23,7 @@ from aneforge.engine.execution.values import magnitude_of, wide
 from aneforge.ops.op import Trait
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,7 +9,7 @@ threads. Two targets differ because their programs or their data differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.values import Values
 from aneforge.errors import GraphError, PrecisionWarning
 from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

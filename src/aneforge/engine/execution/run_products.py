@@ -11,7 +11,6 @@ for, whether they stream or fold; the activations that meet them where they stre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -29,6 +28,7 @@ from aneforge.engine.products import convolution_by, form_of, matmul_by, transpo
 from aneforge.engine.quantised import meeting_int8
 from aneforge.ops.constant import Int8Affine
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from aneforge.engine import kernels
 from aneforge.engine.planar import read
 from aneforge.ops.numbers import FP16_INFINITY
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

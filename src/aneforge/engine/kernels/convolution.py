@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -26,6 +25,7 @@ from aneforge.engine.kernels.elements import to_fp16
 from aneforge.engine.kernels.library import address, available, call
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import reshape_along
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +20,7 @@ from aneforge.engine.kernels.convolution import convolution, convolution_total
 from aneforge.engine.kernels.elements import to_fp16
 from aneforge.engine.kernels.library import available
 from aneforge.engine.rounding import to_grid
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

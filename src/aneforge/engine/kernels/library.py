@@ -10,13 +10,13 @@ import ctypes
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, UnknownNameError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Generator

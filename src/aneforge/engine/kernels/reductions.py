@@ -6,7 +6,6 @@ The order of a sum is an argument, as it is there.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Unpack
@@ -21,6 +20,7 @@ from aneforge.engine.kernels.elements import to_fp16
 from aneforge.engine.kernels.library import address, available, call
 from aneforge.ops.groups.pooling import PoolAttributes, elements_seen, pool_slides
 from aneforge.ops.shapes import reduced_axes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

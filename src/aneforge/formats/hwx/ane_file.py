@@ -9,7 +9,7 @@ Source: hwx-programs (eiln/ane, eiln/anecc). No such file was run here: that nee
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError, Location
@@ -17,6 +17,7 @@ from aneforge.formats.hwx.assembly import FIRST_PORT_BASE, PAGE, SCRATCH_BASE, r
 from aneforge.formats.hwx.container import Direction, Element
 from aneforge.formats.hwx.read_hwx import map_file
 from aneforge.formats.hwx.write_hwx import Piece, write_file
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import os

@@ -8,7 +8,7 @@ taken to be those of v9.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
@@ -36,6 +36,7 @@ from aneforge.formats.hwx.load_commands import RELOCATION, SYMBOL, encode_body
 from aneforge.formats.hwx.thread_states import HEAD as STATE_HEAD
 from aneforge.formats.hwx.thread_states import PROGRAMS, encode_items, encode_text
 from aneforge.formats.hwx.write_hwx import HEADER
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ what it writes differs in each of 19 files; macholib 1.16 refuses the magic. So 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from aneforge.errors import HwxError
+from aneforge.records import dataclass
 from aneforge.targets import database
 
 if TYPE_CHECKING:

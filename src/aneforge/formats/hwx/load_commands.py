@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
@@ -33,6 +33,7 @@ from aneforge.formats.hwx.thread_states import (
     encode_text,
     string_at,
 )
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

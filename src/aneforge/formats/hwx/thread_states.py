@@ -7,11 +7,11 @@ hwx-programs. Words that no table names are zero in every file that was seen.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.container import Base, ProgramState, TaggedItem, TensorState
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

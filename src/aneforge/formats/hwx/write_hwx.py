@@ -6,7 +6,6 @@ import itertools
 import os
 import struct
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from aneforge.errors import HwxError, Location
 from aneforge.formats.hwx.container import MAGIC, SymbolTable
 from aneforge.formats.hwx.load_commands import RELOCATION, SYMBOL, encode_command
 from aneforge.formats.hwx.thread_states import encode_text
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

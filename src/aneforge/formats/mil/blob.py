@@ -17,13 +17,14 @@ import math
 import mmap
 import os
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.mil.elements import count_packed_bytes, element_bits, pack, unpack
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeKind, Operand, OperandKind
 from aneforge.ops.table import ops
 from aneforge.ops.types import is_float, is_integer
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from aneforge.formats.mil.diagnostics import MilRule
 from aneforge.formats.mil.dialect import LINEAR_AXES
 from aneforge.formats.mil.mil_values import Encoded, Known
 from aneforge.graph.tensor import Tensor
+from aneforge.records import dataclass
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:

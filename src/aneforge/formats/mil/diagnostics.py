@@ -9,10 +9,10 @@ of operations in `checks`; `mil_rules` lists all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from aneforge.errors import GraphError, Location
+from aneforge.records import dataclass
 from aneforge.rules.rule import Finding, Severity, split_text
 
 if TYPE_CHECKING:

@@ -12,12 +12,13 @@ that begin with `aneforge.`:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.literals import number_of, number_text
 from aneforge.formats.mil.parsing import parse_pairs
 from aneforge.formats.mil.text_rules import RESERVED
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from aneforge.formats.mil.syntax import LONGEST_SHOWN, Blob, Immediate, Literal,
 from aneforge.formats.mil.text_rules import MISSING_PARAMETER, PARAMETER_SORT, UNKNOWN_PARAMETER
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Statement

@@ -8,7 +8,6 @@ them, or without: the host then casts.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.mil_values import State
@@ -19,6 +18,7 @@ from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import find_op
 from aneforge.ops.types import DTYPES, TensorType
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,6 @@ memory follows the longest one, and nesting is bounded before any parser sees it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from aneforge.formats.mil.text_rules import (
     UNCLOSED_TEXT,
     UNEXPECTED,
 )
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import bisect
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from aneforge.errors import Location
 from aneforge.formats.mil.diagnostics import MilFinding, position
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,9 @@ that a package's message holds, and blocks of statements, are in packages alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, NotSupportedError
@@ -16,6 +15,7 @@ from aneforge.formats.mil.syntax import Program, RawAttribute
 from aneforge.formats.mil.writer import FunctionWriter
 from aneforge.graph.convert import Converted
 from aneforge.graph.graph import Graph, as_graph
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.retarget import Retargeted

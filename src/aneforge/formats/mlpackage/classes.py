@@ -6,11 +6,11 @@ under the name of the dictionary; the label is for the host to find, and that is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.diagnostics import MilRule
 from aneforge.formats.mil.syntax import Argument, NamedType, Reference, Statement
+from aneforge.records import dataclass
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:

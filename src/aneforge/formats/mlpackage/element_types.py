@@ -12,7 +12,7 @@ Sums and products are no such operations, for a small type wraps around where in
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -26,6 +26,7 @@ from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import value_range
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence

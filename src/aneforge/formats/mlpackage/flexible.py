@@ -5,8 +5,9 @@ The description of a model states them for arrays, axis by axis, and for images,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

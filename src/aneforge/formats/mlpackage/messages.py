@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from aneforge.errors import MissingPackageError
 from aneforge.packages import expect_package, install_line
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,7 +6,7 @@ it says what the operation did before, which is its default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, NotSupportedError
@@ -17,6 +17,7 @@ from aneforge.formats.mil.literals import array_of, scalar_of
 from aneforge.formats.mil.opsets import ANY, OPSETS, STATES, parameters_at, public_operations
 from aneforge.formats.mil.syntax import Blob, Immediate, ListType, Literal, Reference, StateType, Tuple, ValueType
 from aneforge.graph.precision import NARROWED
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

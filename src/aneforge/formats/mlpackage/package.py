@@ -10,7 +10,7 @@ import json
 import secrets
 import shutil
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -32,6 +32,7 @@ from aneforge.graph.convert import convert
 from aneforge.graph.graph import Graph
 from aneforge.ops.constant import Palette, Sparse
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import os

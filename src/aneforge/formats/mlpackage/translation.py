@@ -7,7 +7,7 @@ there are kept, so that errors say where they are.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.calls import TUPLED, mil_ops
@@ -33,6 +33,7 @@ from aneforge.formats.mil.text_rules import NO_FUNCTION, NO_GRAPH_FORM
 from aneforge.formats.mlpackage.classes import CLASSIFY, Classified, read_classification
 from aneforge.formats.mlpackage.mlpackage_values import type_of, value_of
 from aneforge.formats.mlpackage.sizes import MOST_PARTS, TOO_MANY_PARTS
+from aneforge.records import dataclass
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:

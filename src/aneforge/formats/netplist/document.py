@@ -6,10 +6,11 @@ The reader makes it out of a property list, the writer out of a graph; both know
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from aneforge.formats.netplist.schema import Dim
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
@@ -21,6 +20,7 @@ from aneforge.graph.convert import Change, choose, convert
 from aneforge.graph.graph import INPUT
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,12 +7,13 @@ a transpose that only renames axes, or an axis of length 1 that comes or goes, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NotSupportedError
 from aneforge.formats.netplist.document import Dims
 from aneforge.formats.netplist.schema import Dim
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

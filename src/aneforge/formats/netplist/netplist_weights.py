@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
@@ -15,6 +15,7 @@ from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

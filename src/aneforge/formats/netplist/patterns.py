@@ -8,11 +8,11 @@ operation of its own for them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.formats.netplist.units.rearrangement_units import REARRANGEMENTS
 from aneforge.graph.node import Output
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,11 +11,12 @@ import binascii
 import plistlib
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 from xml.parsers import expat
 
 from aneforge.errors import GraphError, GraphTypeError, Location
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,12 +6,12 @@ either side, so they are inverses of each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from aneforge.formats.netplist.schema import Dim, ParamKind, RowEntry, layer_table
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

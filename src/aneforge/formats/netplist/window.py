@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.formats.netplist.schema import Dim
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.netplist.document import Parameter

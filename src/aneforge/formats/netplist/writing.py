@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from aneforge.formats.netplist.reading import DESCRIPTION_FILE, graph_of
 from aneforge.formats.netplist.written_plist import document_bytes
 from aneforge.graph.convert import Converted
 from aneforge.graph.graph import Graph, as_graph, check_name
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

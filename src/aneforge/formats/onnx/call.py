@@ -7,7 +7,6 @@ one of the types that the schema allows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,6 +19,7 @@ from aneforge.formats.shared.operands import Operands
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalise_axis
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

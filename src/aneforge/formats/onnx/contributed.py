@@ -6,7 +6,6 @@ of the list that has no signature here is reported, with the level of optimisati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import onnx
 from onnx import helper
 
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, schema_type
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.structure import check_texts
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

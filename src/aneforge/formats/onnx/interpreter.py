@@ -7,7 +7,7 @@ ONNX itself, defines it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
 import onnx
@@ -27,6 +27,7 @@ from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedN
 from aneforge.formats.shared.interpretation import LOST, Interpreter, Lost, Place
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

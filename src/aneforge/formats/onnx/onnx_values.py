@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.formats.shared.interpretation import Lost
 from aneforge.graph.node import Value
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.shared.findings import Reason

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from aneforge.formats.onnx.rules import newest_version
 from aneforge.formats.onnx.structure import check_functions, check_graph
 from aneforge.formats.onnx.wire import cut_weights
 from aneforge.formats.shared.shapes import in_file
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

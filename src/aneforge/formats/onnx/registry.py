@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.formats.onnx import operators
 from aneforge.formats.shared.interpretation import import_modules
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call

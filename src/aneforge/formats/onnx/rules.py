@@ -6,7 +6,6 @@ the types of attributes and tensors, and on defaults.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -14,6 +13,7 @@ import onnx
 import onnx.defs
 
 from aneforge.formats.onnx.contributed import RUNTIME_DOMAIN, runtime_signature
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,10 +11,11 @@ unusual, such as a field that comes twice, is left in place for the library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,6 @@ wherever they take a second operand; it gets the element type of the first.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +26,7 @@ from aneforge.ops.op import Trait
 from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.table import find_op
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

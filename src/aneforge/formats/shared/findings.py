@@ -7,11 +7,12 @@ once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from aneforge.errors import GraphError, NotSupportedError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

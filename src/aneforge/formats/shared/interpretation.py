@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from aneforge.errors import GraphError
@@ -26,6 +26,7 @@ from aneforge.formats.shared.findings import (
 from aneforge.formats.shared.shapes import in_file
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

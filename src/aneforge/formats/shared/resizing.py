@@ -10,7 +10,6 @@ in double precision, since 0.6 as a float32 is a little more. Smoother kernels c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.interpolation import grid_points, nearest_indices
 from aneforge.ops.types import is_float
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from aneforge.formats.shared.extents import check_extents
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 
 __all__ = [
     "Input",

@@ -6,12 +6,12 @@ condition that always holds ends in one error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared.interpretation import expect_whole
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,13 +6,14 @@ What the op table has is used as it is; other forms are windows gathered by thei
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.ops.types import is_float, value_range
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

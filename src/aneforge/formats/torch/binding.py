@@ -6,7 +6,6 @@ is bound by its name, or by the whole shape of an input; example inputs give who
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
@@ -14,6 +13,7 @@ import torch
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.shapes import Input, bound_shape, check_shapes, expect_bound
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

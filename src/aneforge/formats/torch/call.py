@@ -6,7 +6,6 @@ converter does not repeat PyTorch's rules for mixed element types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -17,6 +16,7 @@ from aneforge.formats.shared.operands import Operands
 from aneforge.formats.torch.dtypes import COMPLEX_TYPES, TORCH_TYPES, element_type
 from aneforge.formats.torch.torch_values import Complex, is_number, is_value
 from aneforge.ops.shapes import normalise_axis
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

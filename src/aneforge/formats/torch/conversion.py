@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -26,6 +25,7 @@ from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output, new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import find_op
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

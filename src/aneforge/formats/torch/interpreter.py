@@ -6,7 +6,6 @@ Numbers (lengths of axes and the arithmetic on them) are computed while the prog
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -29,6 +28,7 @@ from aneforge.formats.torch.torch_numbers import number_function
 from aneforge.formats.torch.torch_values import Complex
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant, Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,7 +6,6 @@ import os
 import traceback
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +16,7 @@ from aneforge.errors import GraphError, GraphTypeError, Location, NotSupportedEr
 from aneforge.formats.torch.archive import load_archive
 from aneforge.formats.torch.places import is_users
 from aneforge.formats.torch.quiet import quiet_loggers, without_printed_graph
+from aneforge.records import dataclass
 
 __all__ = ["ExampleInputs", "ProgramSource", "ReadProgram", "flat_inputs", "read_program"]
 

@@ -5,11 +5,12 @@ PyTorch has no public name for these; what is private of it is used here alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, cast
 
 from torch import _ops  # pyright: ignore[reportPrivateUsage] - the classes of operators have no public name
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aneforge.formats.shared.interpretation import Lost
 from aneforge.graph.node import Output, Value
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 __all__ = ["Complex", "Held", "Number", "is_number", "is_value"]
 

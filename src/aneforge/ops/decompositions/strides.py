@@ -11,13 +11,13 @@ becomes one of ⌈length / s⌉ blocks, the last of them filled up with zeros.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
 from aneforge.ops.windows import ConvAttributes, slides, window_attributes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,6 @@ them. `auto` takes one only if its error is within the bound, and if nothing tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from aneforge.optimise.compress.encodings import (
     sparse_bitmask,
 )
 from aneforge.optimise.compress.numbers import check_weight, relative_error
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

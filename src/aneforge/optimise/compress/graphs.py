@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.ranges.probes import bound_by_promises
@@ -19,6 +19,7 @@ from aneforge.optimise.compress.encodings import BLOCK_SIZE
 from aneforge.optimise.compress.fates import Fate, Fates, Verdict
 from aneforge.optimise.compress.numbers import ELEMENT_TYPES
 from aneforge.optimise.compress.weighted_products import uses
+from aneforge.records import dataclass
 from aneforge.targets import FP16_SLICE_SAT, native_streams, resolve
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ apart before any layer could stream their weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
 from aneforge.ops.table import ops_with
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

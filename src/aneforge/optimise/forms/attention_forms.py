@@ -8,7 +8,6 @@ and the one that puts the fewest bytes of its own tensors into DRAM is the best,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.memory.planner import plan
@@ -18,6 +17,7 @@ from aneforge.graph.builder.attention import tiled_attention
 from aneforge.graph.builder.inputs import input as port
 from aneforge.graph.graph import Graph
 from aneforge.ops.decompositions.products import count_tiles
+from aneforge.records import dataclass
 from aneforge.targets import TargetLike, resolve
 
 __all__ = ["AttentionTiling", "TilingOption", "attention_tiles", "tune_attention"]

@@ -7,7 +7,7 @@ are not predicted: every form that is tried runs on the software engine and is c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from aneforge.engine.execution.run import engine_element, run
 from aneforge.errors import AneforgeError, GraphError
 from aneforge.graph.reference import reference
 from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ where fp16 ends. Splitting a factor multiplies it by 65, so factors stay below 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
@@ -17,6 +15,7 @@ from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.shapes import normalise_axis
+from aneforge.records import dataclass
 
 __all__ = ["Paired", "paired", "paired_subtract"]
 

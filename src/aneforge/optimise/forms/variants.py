@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.graph.rewrite import rewrite
@@ -11,6 +10,7 @@ from aneforge.optimise.forms.numeric import simplify_scalars
 from aneforge.optimise.forms.quantised import with_int8_weights
 from aneforge.optimise.forms.sums import product_of_sum
 from aneforge.optimise.forms.tables import product_of_sigmoid
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from aneforge.graph.reference import evaluate
 from aneforge.ops.constant import Constant
 from aneforge.optimise.rescaling.graph_edits import isolate_node
 from aneforge.optimise.rescaling.power_exponents import RESULT_STEP
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from aneforge.optimise.rescaling.engine_errors import (
@@ -25,6 +25,7 @@ from aneforge.optimise.rescaling.engine_errors import (
 )
 from aneforge.optimise.rescaling.power_exponents import RESULT_STEP
 from aneforge.optimise.rescaling.rescaling_policy import policy
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

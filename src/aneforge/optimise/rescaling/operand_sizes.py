@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from aneforge.errors import AneforgeError
 from aneforge.graph.reference import evaluate
 from aneforge.optimise.rescaling.engine_errors import Ready
 from aneforge.optimise.rescaling.rescaling_policy import policy
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

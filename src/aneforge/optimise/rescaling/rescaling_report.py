@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.engine.execution.epilogue import ONE_ROUNDING
 from aneforge.optimise.rescaling.scale_norms import NORMS
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.errors import Location

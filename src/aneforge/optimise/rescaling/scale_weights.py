@@ -5,7 +5,7 @@ Each output channel has a factor of its own where the encoding of the weights an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -34,6 +34,7 @@ from aneforge.optimise.rescaling.proposals import (
     measure_channels,
 )
 from aneforge.optimise.rescaling.scaled_constants import can_scale, has_rows, scale_constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

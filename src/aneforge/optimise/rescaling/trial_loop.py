@@ -12,7 +12,7 @@ large, so what later layers were seen to read shows nothing about them until it 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from aneforge.optimise.rescaling.rescaling_report import ProductRescaling, forma
 from aneforge.optimise.rescaling.scale_norms import find_norms
 from aneforge.optimise.rescaling.scale_tensors import find_tensor_products, find_unscalable
 from aneforge.optimise.rescaling.scale_weights import find_weighted_products
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,11 +10,12 @@ import base64
 import gzip
 import json
 import math
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from aneforge.records import dataclass
 from aneforge.report.cards import cards
 from aneforge.report.glossary import find_term
 from aneforge.report.headline import joined_names, reason_of, shop_name, summary_line

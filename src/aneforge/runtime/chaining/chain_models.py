@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import threading
 import uuid
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from aneforge.compiler.ir.program import Program
 from aneforge.errors import BackendUnavailableError, GraphError, RuntimeStateError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.runtime.backends import ENTITLEMENT
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items, check_quality
 from aneforge.runtime.chaining.chaining_request import ANERequest

@@ -7,7 +7,6 @@ measured gets no estimate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -19,6 +18,7 @@ from aneforge.analysis.routes import calls_on, is_assumed, range_text, routes
 from aneforge.analysis.work import plan_program, work_of
 from aneforge.compiler.ir.program import Program
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_items
 from aneforge.targets import chip as chip_named
 from aneforge.targets import resolve

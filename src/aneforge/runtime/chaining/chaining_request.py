@@ -6,10 +6,10 @@ said, and why. The rules are in `data/chaining_study.toml`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, GraphTypeError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_integer, check_items
 from aneforge.runtime.chaining.chaining_study import SIMULATED, Violation, chaining_error, failure, studied
 from aneforge.runtime.chaining.device_classes import ANEPerformanceStats

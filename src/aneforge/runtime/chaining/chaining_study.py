@@ -7,7 +7,6 @@ nothing is said in `modelled`.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from msgspec import field
 
 from aneforge.errors import AneforgeError, ChainingError, DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.records import dataclass
 from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:

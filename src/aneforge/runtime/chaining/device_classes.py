@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_integer
 from aneforge.runtime.chaining.chaining_study import studied
 

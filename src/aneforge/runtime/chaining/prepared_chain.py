@@ -15,10 +15,11 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, RuntimeStateError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
 from aneforge.runtime.chaining.chain_models import check_surface, running_error
 from aneforge.runtime.chaining.chaining_study import SIMULATED

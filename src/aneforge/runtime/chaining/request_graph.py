@@ -13,11 +13,12 @@ executions run does not depend on the order, and every dead-lock that is reporte
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from aneforge.errors import DeadlockError, GraphError, RaceError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.chaining_study import SIMULATED
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ found to work alike (experiment G). Which event types and agent masks mean what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, GraphTypeError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
 from aneforge.runtime.chaining.chaining_study import studied
 from aneforge.runtime.streams.events import Event

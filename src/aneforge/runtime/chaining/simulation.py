@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_items
 from aneforge.runtime.chaining.chaining_study import SIMULATED, simulating
 from aneforge.runtime.chaining.prepared_chain import PreparedChain

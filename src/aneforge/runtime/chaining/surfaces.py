@@ -7,13 +7,13 @@ strides, which the study did not look at.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
 from aneforge.runtime.chaining.chaining_study import studied
 

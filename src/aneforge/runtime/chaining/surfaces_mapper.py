@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_integer
 from aneforge.runtime.chaining.chain_models import ANEInMemoryModel, ANEModel, check_surface
 from aneforge.runtime.chaining.chaining_request import ANERequest

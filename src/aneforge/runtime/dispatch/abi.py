@@ -12,13 +12,13 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aneforge._version import __version__
 from aneforge.errors import NotSupportedError, RuntimeStateError
+from aneforge.records import dataclass
 from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Signature, address_of, as_bytes, bind_functions, load_library
 

@@ -7,7 +7,6 @@ Core ML decides itself where a program runs; asked for CPU and Neural Engine, it
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError
 from aneforge.formats.mlpackage.coreml_tools import coreml_obstacle, coreml_tools
+from aneforge.records import dataclass
 from aneforge.runtime.breaker import guard_compile
 from aneforge.runtime.executables import Execution, HostBuffers
 from aneforge.runtime.streams.resident import with_state_ports

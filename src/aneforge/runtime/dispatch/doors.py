@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from aneforge.records import dataclass
 from aneforge.runtime.devices import Device, DeviceBackend
 from aneforge.runtime.dispatch.abi import LIBRARY_VARIABLE, AbiDevice, find_dispatch_library
 from aneforge.runtime.dispatch.espresso import EspressoDevice

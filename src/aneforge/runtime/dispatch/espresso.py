@@ -15,7 +15,7 @@ import ctypes
 import os
 import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.errors import RuntimeStateError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Block, Signature, as_bytes, bind_functions, load_library
 from aneforge.runtime.ports import Direction

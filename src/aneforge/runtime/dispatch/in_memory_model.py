@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from aneforge.errors import NotSupportedError, RuntimeStateError, UnknownNameError
+from aneforge.records import dataclass
 from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Signature, as_bytes, bind_functions, load_library
 from aneforge.runtime.dispatch.objc import ObjectiveC, ObjectiveCError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aneforge.compiler.compile import compile_graph, route_to
@@ -13,6 +12,7 @@ from aneforge.formats.netplist.reading import graph_of, map_file, port_names, re
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.formats.netplist.structure import document_of
 from aneforge.ops.types import numpy_dtype
+from aneforge.records import dataclass
 from aneforge.runtime.dispatch.invoker_stages import InvokerError, Stage, during
 from aneforge.runtime.dispatch.invoker_surfaces import Surface, dims_of
 from aneforge.runtime.executables import SoftwareEngine

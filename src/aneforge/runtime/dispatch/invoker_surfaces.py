@@ -6,12 +6,12 @@ strides from the answer, and dense ones are as good to them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.formats.netplist.document import Dims
+from aneforge.records import dataclass
 from aneforge.runtime.dispatch.invoker_stages import InvokerError, Stage
 
 if TYPE_CHECKING:

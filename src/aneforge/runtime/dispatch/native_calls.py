@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.errors import RuntimeStateError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import os

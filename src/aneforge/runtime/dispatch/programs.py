@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from aneforge.errors import GraphError, UnknownNameError
 from aneforge.formats.mil.metadata import hints_of
 from aneforge.formats.mil.program import load_mil
 from aneforge.graph.precision import to_fp16
+from aneforge.records import dataclass
 from aneforge.runtime.devices import port_bytes
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.targets import database, place_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from aneforge.errors import GraphError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import os

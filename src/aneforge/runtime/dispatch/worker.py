@@ -14,10 +14,10 @@ import struct
 import sys
 import threading
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from aneforge.errors import AneforgeError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ task of the neural cores, the product.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.formats.hwx.emission.activation_tables import table_bytes
@@ -21,6 +21,7 @@ from aneforge.formats.hwx.emission.normalisation_tasks import LOG2_E
 from aneforge.formats.hwx.emission.planar_tasks import binary_task, broadcast_tasks, repeated_buffer, scalar_task
 from aneforge.formats.hwx.emission.reduction_tasks import channel_maximum
 from aneforge.formats.hwx.emission.surfaces import Access, Extent, surface_of
+from aneforge.records import dataclass
 from aneforge.targets.work_units import convolution_place, pass_place, planar_place
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ and what some bits of the common configuration mean there, is not known; the not
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from aneforge.formats.hwx.descriptors.codec import encode_tasks
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surface_of
 from aneforge.formats.hwx.layer_notes import TaskLayer, layer_lines
+from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
 from aneforge.rules.subject import EMISSION, Operation
 from aneforge.runtime.hwx.constant_pool import ConstantPool

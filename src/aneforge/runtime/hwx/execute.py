@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from aneforge.errors import GraphError, HwxError
 from aneforge.formats.hwx.container import Container
 from aneforge.formats.hwx.interpreter.walking import Program
 from aneforge.formats.hwx.read_hwx import read
+from aneforge.records import dataclass
 from aneforge.runtime.hwx.task_arithmetic import SoftwareComputer
 from aneforge.targets import resolve
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ from aneforge.formats.hwx.emission.product_tasks import (
     runtime_product_tasks,
 )
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
+from aneforge.records import dataclass
 from aneforge.runtime.hwx.composed_steps import (
     Scratch,
 )

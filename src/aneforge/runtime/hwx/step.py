@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from aneforge.engine.planar import host_fp16
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.surfaces import Extent
 from aneforge.ops.constant import Dense
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ engine's norms: `read`, exact numbers, one rounding at the end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -38,6 +38,7 @@ from aneforge.formats.hwx.interpreter.steps import (
     Window,
 )
 from aneforge.ops.numbers import FP16_INFINITY
+from aneforge.records import dataclass
 from aneforge.runtime.hwx.interpolation import interpolated
 
 if TYPE_CHECKING:

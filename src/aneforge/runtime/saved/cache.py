@@ -15,7 +15,6 @@ import hashlib
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ import platformdirs
 import aneforge
 from aneforge._version import __version__
 from aneforge.errors import GraphError, ProgramFileError
+from aneforge.records import dataclass
 from aneforge.runtime.saved.files import SUFFIX, VERSION, read_program_file, write_program_file
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import math
 import os
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from aneforge.analysis.routes import Measures, one_time
 from aneforge.errors import GraphError, RuntimeStateError
 from aneforge.formats.mil.program import load_mil
 from aneforge.ops.types import numpy_dtype
+from aneforge.records import dataclass
 from aneforge.runtime.backends import chosen_backend
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.program import LoadedProgram

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import RuntimeStateError
+from aneforge.records import dataclass
 from aneforge.runtime.processes import note_use
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ buffer of the input that holds the old one (aneforge docs, capabilities: paired 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from aneforge.graph.graph import STATE, Graph, as_graph
 from aneforge.graph.node import build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,6 @@ half a register in one generation and a register of its own in another, and `com
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from aneforge.errors import DataFileError, HwxError, UnknownNameError
 from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads the types of fields
+from aneforge.records import dataclass
 from aneforge.targets import database, schema
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ source explains is `unknown` and not guessed. Evidence of each register is in `l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.descriptors.task import Task

@@ -5,12 +5,13 @@ Nothing is lost: a task keeps its words, known or not, and names are a view of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.descriptors.layout import Layout, Place, Register, Style, layout_of
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

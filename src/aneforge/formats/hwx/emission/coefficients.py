@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.interpreter.coefficients import BLOCK, KernelShape, Tile, tiles_of
+from aneforge.records import dataclass
 from aneforge.targets.work_units import CORES, KERNEL_MEMORY, ceil_log2, round_to
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.descriptors.layout import Layout, layout_of
 from aneforge.formats.hwx.descriptors.task import Record, Task
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,6 @@ agreement shows consistency, not proof. Source: hwx-programs, section 9.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +26,7 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     planar_buffer,
 )
 from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, surface_of
+from aneforge.records import dataclass
 from aneforge.targets.work_units import CORES, NEURAL_WIDTH, ceil_log2, channel_bytes, patch_log2, second_base
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.formats.hwx.emission.coefficients import KernelPlan, kernel_plans
@@ -19,6 +19,7 @@ from aneforge.formats.hwx.emission.surfaces import (
     result_values,
     source_values,
 )
+from aneforge.records import dataclass
 from aneforge.targets.work_units import CORES, SMALL_MAP, UnitRows, ceil_log2
 
 if TYPE_CHECKING:

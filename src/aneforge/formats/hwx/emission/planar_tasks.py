@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import bypass, geometry_values, result_config
 from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, Surface, buffer_values, result_values, source_values
+from aneforge.records import dataclass
 from aneforge.targets.work_units import NEURAL_WIDTH, PLANAR_WIDTH, channel_bytes, planar_row
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Structure and words are those of programs that were read (hwx-programs 8.6); whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
@@ -29,6 +29,7 @@ from aneforge.formats.hwx.emission.surfaces import (
     source_values,
     surface_of,
 )
+from aneforge.records import dataclass
 from aneforge.targets.work_units import (
     BANK_BYTES,
     NEURAL_WIDTH,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from aneforge.records import dataclass
 from aneforge.targets.work_units import round_to
 
 if TYPE_CHECKING:

@@ -7,13 +7,14 @@ bounds, knots, lines beyond them, grid and kind.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.formats.hwx.emission.activation_tables import NO_GRID, TABLE_BYTES, tables
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

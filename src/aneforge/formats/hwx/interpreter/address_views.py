@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from aneforge.errors import HwxError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,12 +11,12 @@ and of channels that each read their own input rests on one source.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import HwxError
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ in another order, or several values side by side, whatever addresses they went t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from aneforge.errors import HwxError
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

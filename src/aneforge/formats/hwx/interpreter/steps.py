@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from aneforge.formats.hwx.interpreter.activation_tables import ActivationTable
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

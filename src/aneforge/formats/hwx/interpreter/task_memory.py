@@ -7,13 +7,14 @@ addresses that are wrong.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.interpreter.address_views import ELEMENT, View
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aneforge.errors import HwxError
@@ -10,6 +9,7 @@ from aneforge.formats.hwx.descriptors.meaning import TaskOperation
 from aneforge.formats.hwx.interpreter.address_views import ELEMENT, Five, View
 from aneforge.formats.hwx.interpreter.steps import Source
 from aneforge.formats.hwx.interpreter.task_memory import L2, Place
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

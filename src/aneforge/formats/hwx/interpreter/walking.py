@@ -5,7 +5,6 @@ Whoever computes says what an element is: bits for a run, names for a graph. Ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from aneforge.formats.hwx.interpreter.steps import Convolution, RuntimeKernel
 from aneforge.formats.hwx.interpreter.task_memory import Memory
 from aneforge.formats.hwx.interpreter.understanding import understand
 from aneforge.formats.hwx.program_tasks import tasks_of
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ reshape; the writer knows them by the same table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.formats.netplist.schema import Dim
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
@@ -13,6 +12,7 @@ from aneforge.formats.shared.elementary import has_sign
 from aneforge.formats.shared.findings import UnsupportedNodeError
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import bits, is_float, numpy_dtype
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call

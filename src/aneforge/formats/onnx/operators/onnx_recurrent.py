@@ -7,13 +7,14 @@ than the others keeps its state from its end on, and gives 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.ops.constant import Constant
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

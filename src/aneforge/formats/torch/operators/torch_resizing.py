@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.resizing import Along, Reading, resize_axes
 from aneforge.formats.shared.sampling import sample_image
 from aneforge.formats.torch.registry import operator
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.formats.torch.call import Call
