@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["ACTIVATIONS", "MODELLED_ERF_FROM"]
+__all__ = ["ACTIVATIONS", "MODELLED_ERF_FROM", "inverse_knots", "reciprocal_root", "root_knots"]
 
 SEGMENTS = 32
 LOG2_E = 1.4423828125
@@ -183,12 +183,22 @@ def sqrt(x: Array) -> Array:
 
 def rsqrt(x: Array) -> Array:
     """Return 1 over the square root of positive numbers."""
-    return root(x, lambda points: 1 / np.sqrt(points), -1)
+    return root(x, reciprocal_root, -1)
+
+
+def reciprocal_root(points: Array) -> Array:
+    """Return 1 over the square root in float64, of which the table holds samples."""
+    return 1 / np.sqrt(points)
+
+
+def root_knots(function: Callable[[Array], Array]) -> Array:
+    """Return the table of a root; its first eight entries are not read."""
+    return np.concatenate([np.zeros(8), samples(function, np.arange(8, SEGMENTS + 1) / 16)])
 
 
 def root(x: Array, function: Callable[[Array], Array], sign: int) -> Array:
     """Read a table of a root: x is m · 4^q with m from ½ up to 2, read at 16 · m in entries 8 to 32."""
-    knots = np.concatenate([np.zeros(8), samples(function, np.arange(8, SEGMENTS + 1) / 16)])
+    knots = root_knots(function)
     mantissa, exponent = np.frexp(x)
     odd = exponent % 2
     quarter = (exponent - odd) // 2
@@ -199,12 +209,16 @@ def root(x: Array, function: Callable[[Array], Array], sign: int) -> Array:
 
 def inverse(x: Array) -> Array:
     """Return 1 over x, without the epsilon that the operation adds first."""
-    knots = samples(np.reciprocal, 0.5 + np.arange(SEGMENTS + 1) / (2 * SEGMENTS))
     mantissa, exponent = np.frexp(np.abs(x))
     coordinate = (mantissa - 0.5) * 2 * SEGMENTS
     place = np.minimum(np.floor(coordinate), SEGMENTS - 1).astype(np.int64)
-    magnitude = to_fp16(np.ldexp(between(knots, place, place + 1, coordinate - place), -exponent))
+    magnitude = to_fp16(np.ldexp(between(inverse_knots(), place, place + 1, coordinate - place), -exponent))
     return np.copysign(magnitude, x)
+
+
+def inverse_knots() -> Array:
+    """Return the table of 1 over x, for x from ½ to 1."""
+    return samples(np.reciprocal, 0.5 + np.arange(SEGMENTS + 1) / (2 * SEGMENTS))
 
 
 def sine(x: Array) -> Array:

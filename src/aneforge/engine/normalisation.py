@@ -126,6 +126,23 @@ class Steps:
     by_length: Callable[[Array, Axes, float, AdderChoice], Array]
     mul: Callable[[Array, Array], Array]
     add: Callable[[Array, Array], Array]
+    layer_norm: Callable[[Array, Axes, float, AdderChoice, Array | None, Array | None], Array] | None = None
+    """Standardised values times gamma plus beta, shaped as the axes, in one step; None for these steps one by one."""
+
+    def standardised_affine(
+        self,
+        x: Array,
+        axes: Axes,
+        epsilon: float,
+        adder: AdderChoice,
+        gamma: Array | None,
+        beta: Array | None,
+    ) -> Array:
+        """Return standardised values times gamma plus beta, both shaped as the axes."""
+        if self.layer_norm is not None:
+            return self.layer_norm(x, axes, epsilon, adder, gamma, beta)
+        result = self.standardised(x, axes, epsilon, adder)
+        return self.affine(result, along(gamma, x.ndim, axes), along(beta, x.ndim, axes))
 
     def affine(self, x: Array, gamma: Array | None, beta: Array | None) -> Array:
         """Return gamma · x + beta, two operations; both broadcast."""
@@ -168,8 +185,7 @@ def layer_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]
 
     def function(x: Array, gamma: Array | None, beta: Array | None, *, axes: Axes | None, epsilon: float) -> Array:
         found = reduced_axes(x.ndim, axes)
-        result = steps.standardised(x, found, added_epsilon(target, epsilon), adder)
-        return steps.affine(result, along(gamma, x.ndim, found), along(beta, x.ndim, found))
+        return steps.standardised_affine(x, found, added_epsilon(target, epsilon), adder, gamma, beta)
 
     return function
 

@@ -12,7 +12,7 @@
 
 #include "kernels.h"
 
-enum function { MATMUL, CONVOLUTION, REDUCE, FROM_FLOAT, FROM_DOUBLE, LOOKUP, PAIRS, DISTANCES, MAGNITUDE, NAME };
+enum function { MATMUL, CONVOLUTION, REDUCE, FROM_FLOAT, FROM_DOUBLE, LOOKUP, PAIRS, DISTANCES, MAGNITUDE, NORM, NAME };
 enum kind { NUMBER, ADDRESS, RESULT, NOTHING };
 
 static void take(void *to, size_t size) {
@@ -40,6 +40,7 @@ static int64_t run(int64_t function, const int64_t *a, char *out, int32_t path, 
                                   (int64_t *)a[5], a[6], (uint16_t *)a[7], a[8], a[9], path, threads);
         case DISTANCES: return aneforge_run_distances((const struct aneforge_distances *)a, path, threads);
         case MAGNITUDE: return aneforge_largest_magnitude((uint16_t *)a[0], a[1], (uint16_t *)a[2], path, threads);
+        case NORM: return aneforge_run_norm((const struct aneforge_norm *)a, path, threads);
         case NAME: snprintf(out, 16, "%s", aneforge_path(path) ? aneforge_path(path) : ""); return 0;
     }
     return -1;

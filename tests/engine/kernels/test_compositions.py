@@ -91,6 +91,39 @@ def test_softmax_and_norms(path: str, order: str, data: st.DataObject, axis: int
 
 
 @on_every_path
+@pytest.mark.parametrize("order", ["early", "late"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((37, 40), (1,)), ((2, 19, 35), (1,)), ((3, 4, 5, 6), (2, 3)), ((33, 1), (1,))]
+)
+def test_layer_norm_with_gain_and_offset_of_every_place(
+    path: str, order: str, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    adder, generator = choices().reduction.orders[order], np.random.default_rng(len(shape))
+    x, gamma, beta = (
+        generator.standard_normal(one).astype(np.float16) * np.float16(scale)
+        for one, scale in ((shape, 30), ([shape[axis] for axis in axes], 1), ([shape[axis] for axis in axes], 1))
+    )
+    x[0] = -0.0  # a row without a deviation
+    wanted = normalisation.GOLDEN.standardised_affine(x, axes, 1e-5, adder, gamma, beta)
+    with using(path=path, threads=2):
+        assert_same_bits(norms.layer_norm(x, axes, 1e-5, adder, gamma, beta), wanted)
+        assert_same_bits(
+            norms.layer_norm(x, axes, 1e-5, adder, None, beta),
+            normalisation.GOLDEN.standardised_affine(x, axes, 1e-5, adder, None, beta),
+        )
+
+
+@on_every_path
+def test_sums_whose_order_could_matter_go_the_golden_way(path: str) -> None:
+    late = choices().reduction.orders["late"]
+    bits = np.random.default_rng(0).integers(0, 65536, (3, 12000)).astype(np.uint16)
+    x = bits.view(np.float16)
+    with np.errstate(all="ignore"), using(path=path):
+        assert_same_bits(norms.standardised(x, (1,), 1e-5, late), normalisation.standardised(x, (1,), 1e-5, late))
+        assert_same_bits(norms.softmax(x, 1, late), normalisation.softmax(x, 1, late))
+
+
+@on_every_path
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_euclidean_pooling(path: str, data: st.DataObject) -> None:

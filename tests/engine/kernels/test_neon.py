@@ -45,6 +45,7 @@ FUNCTIONS = [
     "aneforge_pairs",
     "aneforge_run_distances",
     "aneforge_largest_magnitude",
+    "aneforge_run_norm",
     "aneforge_path",
 ]
 NUMBER, ADDRESS, RESULT, NOTHING = range(4)
@@ -74,7 +75,7 @@ class Emulated:
         self.arrays[array.ctypes.data] = array
         return ctypes.c_void_p(array.ctypes.data)
 
-    def call(self, name: str, *arguments: Any) -> None:  # noqa: ANN401 - whatever the bindings pass to C
+    def call(self, name: str, *arguments: Any) -> bool:  # noqa: ANN401 - whatever the bindings pass to C
         """Send one call with all that it points to, and put its result where it belongs."""
         given = list(arguments)
         if hasattr(given[0], "_obj"):  # a structure by reference
@@ -92,6 +93,7 @@ class Emulated:
         answer = self.answered(name, words, len(given), data, out.nbytes)
         out[...] = np.frombuffer(answer, out.dtype).reshape(out.shape)
         self.arrays.clear()
+        return True
 
     @staticmethod
     def typed(value: Any, kind: type[Any]) -> Any:  # noqa: ANN401 - ctypes' own types

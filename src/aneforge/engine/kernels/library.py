@@ -36,12 +36,13 @@ __all__ = [
     "using",
 ]
 
-INTERFACE = 3
+INTERFACE = 4
 """Number of the C interface (`ANEFORGE_INTERFACE` of kernels.h) that this module speaks."""
 SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, ".so"))
 """Where the build puts the library, in an editable install too."""
 NO_MEMORY = 1
+INEXACT = 3
 REASON = "aneforge_kernels.missing"
 """What the build writes beside this module where it could not make the library: why."""
 REMEDY = "install a C compiler, then the package again with pip install --force-reinstall --no-cache-dir"
@@ -167,8 +168,10 @@ def using(*, path: str | None = None, threads: int | None = None, golden: bool =
         CURRENT.reset(token)
 
 
-def call(name: str, *arguments: object) -> None:
+def call(name: str, *arguments: object) -> bool:
     """Call a function of the library with the current path and threads.
+
+    Return False where it leaves the answer to the golden model: sums are so large that their order may matter.
 
     Raises:
         MemoryError: The kernels ran out of memory.
@@ -184,8 +187,9 @@ def call(name: str, *arguments: object) -> None:
     status = function(*arguments, ctypes.c_int32(path), ctypes.c_int32(threads))
     if status == NO_MEMORY:
         raise MemoryError(f"{name} ran out of memory")
-    if status:
+    if status not in {0, INEXACT}:
         raise RuntimeError(f"{name} gave status {status}")
+    return status == 0
 
 
 def address(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
+from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.engine import normalisation
-from aneforge.engine.activations import ACTIVATIONS, LOG2_E
-from aneforge.engine.choices import choices
-from aneforge.engine.kernels.arrays import from_golden
-from aneforge.engine.kernels.distances import largest_magnitude, read, scaled_distances, squared_distances
+from aneforge.engine.activations import ACTIVATIONS, LOG2_E, inverse_knots, reciprocal_root, root_knots
+from aneforge.engine.kernels.arrays import as_given, bits_of, from_golden, golden_halves
+from aneforge.engine.kernels.distances import largest_magnitude, read, scaled_distances
 from aneforge.engine.kernels.elements import add, lookup, mul, table_of
+from aneforge.engine.kernels.library import address, available, call
 from aneforge.engine.kernels.matmul import matmul_total
-from aneforge.engine.kernels.reductions import Of, accumulate, largest, mean
+from aneforge.engine.kernels.reductions import Of, adder_fields, fits, largest
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.reductions import reciprocal_count
 from aneforge.ops.numbers import FP16_INFINITY
@@ -30,7 +33,43 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Axes = tuple[int, ...]
 
-__all__ = ["STEPS", "activation", "by_length", "softmax", "standardised", "table_of_golden"]
+__all__ = ["STEPS", "activation", "by_length", "layer_norm", "softmax", "standardised", "table_of_golden"]
+
+LONGEST = 1 << 20
+"""Numbers of one sum; a thread takes 96 bytes for each."""
+
+
+class Kind(IntEnum):
+    """`enum aneforge_norm_kind` of kernels.h."""
+
+    SOFTMAX = 0
+    STANDARDISED = 1
+    BY_LENGTH = 2
+
+
+class Norm(ctypes.Structure):
+    """`struct aneforge_norm` of kernels.h."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int64),
+        ("x", ctypes.c_void_p),
+        ("outer", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        ("inner", ctypes.c_int64),
+        ("group", ctypes.c_int64),
+        ("tree", ctypes.c_int64),
+        ("window", ctypes.c_int64),
+        ("chain", ctypes.c_int64),
+        ("times", ctypes.c_int64),
+        ("bits", ctypes.c_int64),
+        ("factor", ctypes.c_void_p),
+        ("epsilon", ctypes.c_void_p),
+        ("knots", ctypes.c_void_p),
+        ("powers", ctypes.c_void_p),
+        ("gain", ctypes.c_void_p),
+        ("offset", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+    )
 
 
 @cache
@@ -58,18 +97,25 @@ def read_off(name: str, sums: Array) -> Array:
 
 
 def softmax(x: Array, axis: int, adder: AdderChoice | None) -> Array:
-    """Return eˣ / Σ eˣ along an axis, by products without an adder; inputs that are not numbers go the golden way.
+    """Return eˣ / Σ eˣ along an axis, by products without an adder, where what is not a number goes the golden way.
 
     Raises:
         GraphTypeError: The numbers are not fp16.
     """
-    if largest_magnitude(x) > FP16_INFINITY:
-        return from_golden(normalisation.softmax(x, axis, adder), x)
     axes = normalise_axes((axis,), x.ndim)
-    shifts = read(largest(x, axes=axes, keep_dims=True))
+    if adder is None:
+        return softmax_by_products(x, axes[0])
+    out = run_norm(Kind.SOFTMAX, x, axes, adder, (LOG2_E, 0.0))
+    return from_golden(normalisation.softmax(golden_halves(x), axis, adder), x) if out is None else out
+
+
+def softmax_by_products(x: Array, axis: int) -> Array:
+    """Return softmax whose sum is one of products with 1."""
+    if largest_magnitude(x) > FP16_INFINITY:
+        return from_golden(normalisation.softmax(x, axis, None), x)
+    shifts = read(largest(x, axes=(axis,), keep_dims=True))
     powers = activation("exp2", scaled_distances(x, shifts, np.asarray(LOG2_E)))
-    total = sum_of_products(powers, axes[0]) if adder is None else accumulate(powers, axes, adder)
-    return mul(powers, read_off("inverse", total))
+    return mul(powers, read_off("inverse", sum_of_products(powers, axis)))
 
 
 def sum_of_products(values: Array, axis: int) -> Array:
@@ -86,12 +132,23 @@ def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Ar
     Raises:
         GraphTypeError: The numbers are not fp16.
     """
-    if not choices().reduction.squares_are_rounded:
-        return from_golden(normalisation.standardised(x, axes, epsilon, adder), x)
-    means = read(mean(x, axes, adder))
-    variance = accumulate(squared_distances(x, means), axes, adder) * reciprocal_count(x, axes)
-    roots = read_off("rsqrt", variance + float(np.float32(epsilon)))
-    return scaled_distances(x, means, read(roots))
+    return layer_norm(x, axes, epsilon, adder, None, None)
+
+
+def layer_norm(
+    x: Array, axes: Axes, epsilon: float, adder: AdderChoice, gamma: Array | None, beta: Array | None
+) -> Array:
+    """Return standardised values times gamma plus beta, which are shaped as the axes.
+
+    Raises:
+        GraphTypeError: The numbers are not fp16.
+    """
+    numbers = (reciprocal_count(x, axes), float(np.float32(epsilon)))
+    out = run_norm(Kind.STANDARDISED, x, axes, adder, numbers, (gamma, beta))
+    if out is not None:
+        return out
+    plain = from_golden(normalisation.standardised(golden_halves(x), axes, epsilon, adder), x)
+    return STEPS.affine(plain, normalisation.along(gamma, x.ndim, axes), normalisation.along(beta, x.ndim, axes))
 
 
 def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
@@ -100,8 +157,55 @@ def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
     Raises:
         GraphTypeError: The numbers are not fp16.
     """
-    return mul(x, read_off("rsqrt", np.maximum(accumulate(x, axes, adder, Of.SQUARES), least)))
+    out = run_norm(Kind.BY_LENGTH, x, axes, adder, (0.0, least))
+    return from_golden(normalisation.by_length(golden_halves(x), axes, least, adder), x) if out is None else out
 
 
-STEPS = normalisation.Steps(softmax, standardised, by_length, mul, add)
+def run_norm(
+    kind: Kind,
+    x: Array,
+    axes: Axes,
+    adder: AdderChoice,
+    numbers: tuple[float, float],
+    behind: tuple[Array | None, Array | None] = (None, None),
+) -> Array | None:
+    """Return a norm of the kernels, None where the golden model has to answer.
+
+    `numbers` are the factor and the epsilon of kernels.h; a gain and an offset behind it have one number for every
+    place of the axes.
+    """
+    bits = bits_of("norm", x)
+    first, last = min(axes), max(axes)
+    neighbours = last - first + 1 == len(axes)
+    length = math.prod(x.shape[first : last + 1])
+    if not available() or x.size == 0 or not neighbours or not fits(adder, Of.SQUARES) or length > LONGEST:
+        return None
+    values, out = np.ascontiguousarray(bits), np.empty(x.shape, np.uint16)
+    gain, offset = (None if one is None else np.ascontiguousarray(bits_of("norm", one)) for one in behind)
+    factors = np.array(numbers)
+    given = Norm(
+        kind=kind,
+        x=address(values),
+        outer=math.prod(x.shape[:first]),
+        length=length,
+        inner=math.prod(x.shape[last + 1 :]),
+        **adder_fields(adder),
+        factor=address(factors[:1]),
+        epsilon=address(factors[1:]),
+        knots=address(knots_of(kind)),
+        powers=address(table_of_golden(ACTIVATIONS["exp2"])) if kind is Kind.SOFTMAX else None,
+        gain=None if gain is None else address(gain),
+        offset=None if offset is None else address(offset),
+        out=address(out),
+    )
+    return as_given(out, x) if call("aneforge_run_norm", ctypes.byref(given)) else None
+
+
+@cache
+def knots_of(kind: Kind) -> Array:
+    """Return the table that a norm reads its sum off."""
+    return inverse_knots() if kind is Kind.SOFTMAX else root_knots(reciprocal_root)
+
+
+STEPS = normalisation.Steps(softmax, standardised, by_length, mul, add, layer_norm)
 """What the operations of `engine.normalisation` are made of, on the kernels."""

@@ -37,8 +37,11 @@ __all__ = ["Of", "accumulate", "average_pool", "euclidean_pool", "largest", "max
 
 MOST_GROUP = MOST_TREE = 64
 """`ANEFORGE_MOST_GROUP` and `ANEFORGE_MOST_TREE` of kernels.h."""
-MOST_NODES = 8192
-"""Rounded sums that are added at the end: so many fp16 numbers of any size have an exact sum in float64."""
+MOST_TIMES = 8
+"""`ANEFORGE_MOST_TIMES` of kernels.h."""
+MOST_BITS = 24
+"""Significant bits to which a chain may round: terms and sums are multiples of 2^-24 below 2^29 then."""
+ADDER_FIELDS = ("group", "tree", "window", "chain", "times", "bits")
 LEAST_NUMBER = 0xFFFF
 """Bits of the least number that the engine reads: padding that is never the largest."""
 
@@ -68,6 +71,9 @@ class Reduce(ctypes.Structure):
         ("group", ctypes.c_int64),
         ("tree", ctypes.c_int64),
         ("window", ctypes.c_int64),
+        ("chain", ctypes.c_int64),
+        ("times", ctypes.c_int64),
+        ("bits", ctypes.c_int64),
         ("out", ctypes.c_void_p),
     )
 
@@ -102,8 +108,13 @@ class Gather:
         )
 
 
-def gathered(of: Of, x: Bits, gather: Gather, adder: AdderChoice | None, out: Array) -> None:
-    """Sum or search what every result sees into `out`, which is contiguous."""
+def adder_fields(adder: AdderChoice | None) -> dict[str, int]:
+    """Return the fields of `struct aneforge_adder` of kernels.h."""
+    return {name: 0 if adder is None else getattr(adder, name) for name in ADDER_FIELDS}
+
+
+def gathered(of: Of, x: Bits, gather: Gather, adder: AdderChoice | None, out: Array) -> bool:
+    """Sum or search what every result sees into `out`, which is contiguous; False where the golden model has to."""
     places = places_of(gather.shape[:-1], gather.strides[:-1])
     given = Reduce(
         kind=of,
@@ -114,12 +125,10 @@ def gathered(of: Of, x: Bits, gather: Gather, adder: AdderChoice | None, out: Ar
         step=gather.strides[-1] if gather.shape else 0,
         taps=address(gather.taps),
         tap_count=len(gather.taps),
-        group=0 if adder is None else adder.group,
-        tree=0 if adder is None else adder.tree,
-        window=0 if adder is None else adder.window,
+        **adder_fields(adder),
         out=address(out),
     )
-    call("aneforge_run_reduce", ctypes.byref(given))
+    return call("aneforge_run_reduce", ctypes.byref(given))
 
 
 # Reductions along axes.
@@ -137,20 +146,20 @@ def accumulate(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.
     """
     bits = bits_of("reduce", x)
     gather = Gather.along(bits, axes)
-    if not available() or x.size == 0 or not fits(gather, adder, of):
-        return reductions.accumulate(summands(golden_halves(x), of), axes, adder)
     out = np.empty(gather.shape, np.float64)
-    gathered(of, bits, gather, adder, out)
+    if not available() or x.size == 0 or not fits(adder, of) or not gathered(of, bits, gather, adder, out):
+        return reductions.accumulate(summands(golden_halves(x), of), axes, adder)
     return np.expand_dims(out, tuple(sorted(axes)))
 
 
-def fits(gather: Gather, adder: AdderChoice, of: Of) -> bool:
-    """Return whether the kernels have such a sum; the golden model has all."""
-    if adder.chain or (of is Of.SQUARES and not choices().reduction.squares_are_rounded):
+def fits(adder: AdderChoice, of: Of = Of.VALUES) -> bool:
+    """Return whether the kernels add in such an order; the golden model adds in all."""
+    if of is Of.SQUARES and not choices().reduction.squares_are_rounded:
         return False
+    if adder.chain:
+        return adder.chain <= MOST_GROUP and 0 < adder.times <= MOST_TIMES and 0 < adder.bits <= MOST_BITS
     power_of_two = adder.tree & (adder.tree - 1) == 0
-    shallow = 0 < adder.group <= MOST_GROUP and 0 < adder.tree <= MOST_TREE and power_of_two
-    return shallow and len(gather.taps) <= MOST_NODES * adder.group * adder.tree
+    return 0 < adder.group <= MOST_GROUP and 0 < adder.tree <= MOST_TREE and power_of_two
 
 
 def summands(x: Array, of: Of) -> Array:
@@ -271,11 +280,10 @@ def average_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttribut
     along = pool_slides(x.shape[2:], attributes)
     padded = padded_for(bits, along, 0)
     gather = Gather.windows(padded, along)
-    if not available() or x.size == 0 or not fits(gather, adder, Of.VALUES):
-        sums = pooling.summed(summands(golden_halves(x), Of.VALUES), attributes, adder)
-        return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
     sums = np.empty(gather.shape, np.float64)
-    gathered(Of.VALUES, padded, gather, adder, sums)
+    ready = available() and x.size > 0 and fits(adder)
+    if not ready or not gathered(Of.VALUES, padded, gather, adder, sums):
+        sums = pooling.summed(summands(golden_halves(x), Of.VALUES), attributes, adder)
     return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
 
 
@@ -295,11 +303,11 @@ def euclidean_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttrib
     along = pool_slides(x.shape[2:], attributes)
     padded = padded_for(bits, along, 0)
     gather = Gather.windows(padded, along)
-    if not available() or x.size == 0 or not fits(gather, adder, Of.SQUARES):
+    sums = np.empty(gather.shape, np.float64)
+    ready = available() and x.size > 0 and fits(adder, Of.SQUARES)
+    if not ready or not gathered(Of.SQUARES, padded, gather, adder, sums):
         squares = summands(golden_halves(x), Of.SQUARES)
         return from_golden(rounding.to_fp16(pooling.summed(squares, attributes, adder)), x)
-    sums = np.empty(gather.shape, np.float64)
-    gathered(Of.SQUARES, padded, gather, adder, sums)
     return as_given(to_fp16(sums).view(np.uint16), x)
 
 

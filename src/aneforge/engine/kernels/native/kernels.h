@@ -16,9 +16,10 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 3
+#define ANEFORGE_INTERFACE 4
 
-enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2 };
+/* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
+enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
 
 enum aneforge_element { ANEFORGE_FP16 = 0, ANEFORGE_INT8 = 1 };
 
@@ -112,8 +113,18 @@ ANEFORGE_EXPORT int32_t aneforge_largest_magnitude(const uint16_t *values, int64
 
 enum aneforge_reduction { ANEFORGE_VALUES, ANEFORGE_MAGNITUDES, ANEFORGE_SQUARES, ANEFORGE_LARGEST, ANEFORGE_SMALLEST };
 
+/* How sums are rounded on their way; see adder.h. `chain` is 0 where they are added in groups. */
+struct aneforge_adder {
+    int64_t group, tree, window;
+    int64_t chain, times, bits;
+};
+/* The largest `group` or `chain`, `tree` and `times` there are. */
+#define ANEFORGE_MOST_GROUP 64
+#define ANEFORGE_MOST_TREE 64
+#define ANEFORGE_MOST_TIMES 8
+
 /* Sums (double, before their last rounding) or extremes (fp16) of the elements `place + i * step + taps[t]` for each
- * place i of each run. `group`, `tree` and `window` say how a sum is rounded on its way. */
+ * place i of each run. */
 struct aneforge_reduce {
     int64_t kind;
     const uint16_t *x;
@@ -121,12 +132,31 @@ struct aneforge_reduce {
     int64_t runs, length, step;
     const int64_t *taps;
     int64_t tap_count; /* at least 1 */
-    int64_t group, tree, window;
+    struct aneforge_adder adder;
     void *out; /* [runs, length] */
 };
 ANEFORGE_EXPORT int32_t aneforge_run_reduce(const struct aneforge_reduce *reduce, int32_t path, int32_t threads);
-/* The largest `group` and `tree` there are. */
-#define ANEFORGE_MOST_GROUP 64
-#define ANEFORGE_MOST_TREE 64
+
+enum aneforge_norm_kind { ANEFORGE_SOFTMAX, ANEFORGE_STANDARDISED, ANEFORGE_BY_LENGTH };
+
+/* Softmax and norms along the middle axis of x [outer, length, inner], each step as `normalisation.py` has it.
+ *
+ *   softmax       t = (x - largest) * factor; p = powers[t]; p times the inverse of the sum of p
+ *   standardised  (x - mean) times the reciprocal root of (sum of squared distances * factor + epsilon)
+ *   by length     x times the reciprocal root of the sum of squares, which is at least `epsilon`
+ *
+ * Then times `gain` and plus `offset`, where they are not null: one of each for every place of the axis. */
+struct aneforge_norm {
+    int64_t kind;
+    const uint16_t *x;
+    int64_t outer, length, inner;
+    struct aneforge_adder adder;
+    const double *factor, *epsilon; /* of softmax, log2 e; else 1 over the length */
+    const double *knots;            /* 33, of the table that the sum is read off: inverse or reciprocal root */
+    const uint16_t *powers;         /* 65,536, of softmax */
+    const uint16_t *gain, *offset;  /* [length] */
+    uint16_t *out;                  /* as x */
+};
+ANEFORGE_EXPORT int32_t aneforge_run_norm(const struct aneforge_norm *norm, int32_t path, int32_t threads);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "blocks.h"
 #include "kernels.h"
 #include "select.h"
 #include "workers.h"
@@ -12,6 +13,9 @@
 #define RESULTS 256
 /* Elements below which starting threads costs more than it saves. */
 #define ELEMENTS_PER_THREAD 65536
+
+/* ... and elements of norms, each of which costs as much as ten others. */
+#define NORMED_PER_THREAD 8192
 
 /* The best first. */
 static const struct path *const paths[] = {
@@ -177,6 +181,7 @@ struct reduction {
     const struct aneforge_reduce *given;
     const struct path *path;
     int64_t parts, next;
+    int32_t status;
 };
 
 static void reduce_parts(void *context, int32_t worker) {
@@ -186,14 +191,42 @@ static void reduce_parts(void *context, int32_t worker) {
         const int64_t next = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
         if (next >= job->given->runs * job->parts) return;
         const int64_t first = next % job->parts * RESULTS, left = job->given->length - first;
-        job->path->reduce(job->given, next / job->parts, first, left < RESULTS ? left : RESULTS);
+        if (!job->path->reduce(job->given, next / job->parts, first, left < RESULTS ? left : RESULTS))
+            __atomic_store_n(&job->status, ANEFORGE_INEXACT, __ATOMIC_RELAXED);
     }
 }
 
 int32_t aneforge_run_reduce(const struct aneforge_reduce *given, int32_t path, int32_t threads) {
-    struct reduction job = {given, path_numbered(path), (given->length + RESULTS - 1) / RESULTS, 0};
+    struct reduction job = {given, path_numbered(path), (given->length + RESULTS - 1) / RESULTS, 0, ANEFORGE_OK};
     if (!job.path) return ANEFORGE_NO_PATH;
     const int64_t useful = given->runs * given->length * given->tap_count / ELEMENTS_PER_THREAD + 1;
     in_parallel(useful < threads ? (int32_t)useful : threads, reduce_parts, &job);
-    return ANEFORGE_OK;
+    return job.status;
+}
+
+struct norms {
+    const struct aneforge_norm *given;
+    const struct path *path;
+    int64_t blocks, next;
+    int32_t status;
+};
+
+static void norm_blocks(void *context, int32_t worker) {
+    struct norms *const job = context;
+    char *const memory = worker_memory(worker, norm_bytes(job->given));
+    if (!memory) __atomic_store_n(&job->status, ANEFORGE_NO_MEMORY, __ATOMIC_RELAXED);
+    while (memory) {
+        const int64_t next = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (next >= job->blocks) return;
+        if (!job->path->norm(job->given, next, memory))
+            __atomic_store_n(&job->status, ANEFORGE_INEXACT, __ATOMIC_RELAXED);
+    }
+}
+
+int32_t aneforge_run_norm(const struct aneforge_norm *given, int32_t path, int32_t threads) {
+    struct norms job = {given, path_numbered(path), norm_block_count(given), 0, ANEFORGE_OK};
+    if (!job.path) return ANEFORGE_NO_PATH;
+    const int64_t useful = given->outer * given->length * given->inner / NORMED_PER_THREAD + 1;
+    in_parallel(useful < threads ? (int32_t)useful : threads, norm_blocks, &job);
+    return job.status;
 }

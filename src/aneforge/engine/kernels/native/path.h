@@ -19,7 +19,8 @@ struct path {
                   int64_t count);
     void (*distances)(const struct aneforge_distances *job, int64_t run, int64_t first, int64_t count);
     uint16_t (*largest_half)(const uint16_t *values, int64_t count);
-    void (*reduce)(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count);
+    bool (*reduce)(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count);
+    bool (*norm)(const struct aneforge_norm *job, int64_t block, char *memory);
 };
 
 size_t panel_size(const struct plan *plan, size_t limit_bytes);

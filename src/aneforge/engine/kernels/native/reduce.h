@@ -1,77 +1,13 @@
 /* Sums and extremes over many elements for each result, on one path: reductions and pooling.
  *
  * Results come in runs; that number i of a run sees the elements at `place + i * step + taps[t]`. Sixteen results go side
- * by side. How a sum is rounded on its way is said by three numbers, as the golden model's reductions take them: `group`
- * neighbours are added exactly and rounded to fp16, `tree` of those two by two, each sum rounded, and the rest exactly.
- * Sums of fp16 numbers are exact in double as long as `most_reduced` of the binding is kept.
+ * by side. `adder.h` says how a sum is rounded on its way.
  */
 
 #ifndef ANEFORGE_REDUCE_H
 #define ANEFORGE_REDUCE_H
 
-#include <math.h>
-#include <string.h>
-
-#include "numbers.h"
-#include "path.h"
-
-#define PARTS (LANES / REALS) /* vectors of doubles that hold sixteen lanes; the path gives REALS */
-#define SIGN INT64_MIN
-
-typedef double reals __attribute__((vector_size(REALS * 8), aligned(8)));
-typedef int64_t wholes __attribute__((vector_size(REALS * 8), aligned(8)));
-typedef float singles __attribute__((vector_size(REALS * 4), aligned(4)));
-
-static inline reals chosen(wholes mask, reals yes, reals no) {
-    return (reals)(((wholes)yes & mask) | ((wholes)no & ~mask));
-}
-
-static inline reals magnitudes(reals values) { return (reals)((wholes)values & ~SIGN); }
-
-/* Numbers without their fractions; they are not negative and below 2^52. */
-static inline reals without_fraction(reals values) {
-    const reals nearest = (values + 0x1p52) - 0x1p52;
-    return nearest - chosen(nearest > values, (reals){0} + 1.0, (reals){0});
-}
-
-/* The power of two of the leading bit, but at least 2^-14; so for 0. */
-static inline reals leading_power(reals magnitude) {
-    const reals power = (reals)((wholes)magnitude & 0x7FF0000000000000);
-    return chosen(power < 0x1p-14, (reals){0} + 0x1p-14, power);
-}
-
-/* 1 over powers of two. */
-static inline reals reciprocals(reals powers) { return (reals)(((int64_t)2046 << 52) - (wholes)powers); }
-
-/* Sums of fp16 numbers, rounded to fp16 and read again as the engine reads it: infinity is 2^16. */
-static inline reals through_half(reals sums) {
-    const reals magnitude = magnitudes(sums), unit = leading_power(magnitude) * 0x1p-10;
-    const reals rounded = without_fraction(magnitude * reciprocals(unit) + 0.5) * unit;
-    const reals limited = chosen(rounded > 65536.0, (reals){0} + 65536.0, rounded);
-    return (reals)((wholes)limited | ((wholes)sums & SIGN));
-}
-
-/* Cut terms towards zero at the last bit of a window that begins at the largest of them. */
-static inline void cut_terms(reals *terms, int64_t count, int64_t window) {
-    reals largest = {0};
-    for (int64_t t = 0; t < count; t++)
-        largest = chosen(magnitudes(terms[t * PARTS]) > largest, magnitudes(terms[t * PARTS]), largest);
-    const reals unit = leading_power(largest) * double_of_bits((uint64_t)(1023 - (window - 1)) << 52);
-    for (int64_t t = 0; t < count; t++) {
-        const reals cut = without_fraction(magnitudes(terms[t * PARTS]) * reciprocals(unit)) * unit;
-        terms[t * PARTS] = (reals)((wholes)cut | ((wholes)terms[t * PARTS] & SIGN));
-    }
-}
-
-/* Add terms [t][part], cut to the window if there is one, and round to fp16. Terms that are not here are zeros. */
-static inline void add_terms(reals *terms, int64_t count, int64_t window, reals *sums) {
-    for (int part = 0; part < PARTS; part++) {
-        reals total = {0};
-        if (window) cut_terms(terms + part, count, window);
-        for (int64_t t = 0; t < count; t++) total += terms[t * PARTS + part];
-        sums[part] = through_half(total);
-    }
-}
+#include "adder.h"
 
 /* Elements of sixteen results at one tap; lanes behind the last are zero. */
 static inline void gather(const uint16_t *from, int64_t step, int32_t lanes, uint16_t *to) {
@@ -101,31 +37,19 @@ static inline void read_terms(const struct aneforge_reduce *job, const uint16_t 
     }
 }
 
-/* Add the rounded sums two by two; those that are not there are zeros. One number and zeros stay as they are, unless a
- * window cuts below the bits of fp16. */
-static inline void add_tree(const struct aneforge_reduce *job, reals *nodes, int64_t there) {
-    const bool stays = job->window == 0 || job->window > 10;
-    for (int64_t left = job->tree; left > 1 && !(there == 1 && stays); left /= 2) {
-        for (int64_t node = 0; node < (there + 1) / 2; node++)
-            add_terms(nodes + 2 * node * PARTS, 2 * node + 1 < there ? 2 : 1, job->window, nodes + node * PARTS);
-        there = (there + 1) / 2;
+static bool sum_lanes(const struct aneforge_reduce *job, const uint16_t *from, int32_t lanes, double *out) {
+    reals terms[ANEFORGE_MOST_GROUP * PARTS];
+    struct adding adding;
+    const int64_t most = neighbours(&job->adder);
+    begin_sums(&adding, &job->adder);
+    for (int64_t tap = 0; tap < job->tap_count; tap += most) {
+        const int64_t left = job->tap_count - tap, count = left < most ? left : most;
+        read_terms(job, from, tap, count, lanes, terms);
+        add_neighbours(&adding, terms, count);
     }
-}
-
-static void sum_lanes(const struct aneforge_reduce *job, const uint16_t *from, int32_t lanes, double *out) {
-    reals terms[ANEFORGE_MOST_GROUP * PARTS], nodes[ANEFORGE_MOST_TREE * PARTS], totals[PARTS] = {{0}};
-    for (int64_t tap = 0; tap < job->tap_count; tap += job->group * job->tree) {
-        int64_t there = 0;
-        for (; there < job->tree && tap + there * job->group < job->tap_count; there++) {
-            const int64_t first = tap + there * job->group, left = job->tap_count - first;
-            const int64_t count = left < job->group ? left : job->group;
-            read_terms(job, from, first, count, lanes, terms);
-            add_terms(terms, count, job->window, nodes + there * PARTS);
-        }
-        add_tree(job, nodes, there);
-        for (int part = 0; part < PARTS; part++) totals[part] += nodes[part];
-    }
-    memcpy(out, totals, (size_t)lanes * sizeof *out);
+    const bool exact = end_sums(&adding);
+    memcpy(out, adding.totals, (size_t)lanes * sizeof *out);
+    return exact;
 }
 
 /* Numbers in the order of their values: flip what a sign does to the order of bits. Zeros of both signs are one. */
@@ -149,16 +73,18 @@ static void extreme_lanes(const struct aneforge_reduce *job, const uint16_t *fro
     }
 }
 
-/* Results first ... first + count - 1 of one run. */
-static void reduce(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count) {
+/* Results first ... first + count - 1 of one run; false where a sum may depend on the order of its terms. */
+static bool reduce(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count) {
     const bool extreme = job->kind == ANEFORGE_LARGEST || job->kind == ANEFORGE_SMALLEST;
+    bool exact = true;
     for (int64_t i = first; i < first + count; i += LANES) {
         const int32_t lanes = (int32_t)(first + count - i < LANES ? first + count - i : LANES);
         const uint16_t *const from = job->x + job->places[run] + i * job->step;
         const int64_t place = run * job->length + i;
         if (extreme) extreme_lanes(job, from, lanes, (uint16_t *)job->out + place);
-        if (!extreme) sum_lanes(job, from, lanes, (double *)job->out + place);
+        if (!extreme) exact &= sum_lanes(job, from, lanes, (double *)job->out + place);
     }
+    return exact;
 }
 
 #endif

@@ -2,6 +2,7 @@
    HAS_FLOATS whether sums of products are taken in float lanes. */
 
 #include "multiply.h"
+#include "norm.h"
 #include "planar.h"
 #include "reduce.h"
 
@@ -20,4 +21,5 @@
         .distances = distances, \
         .largest_half = largest_half, \
         .reduce = reduce, \
+        .norm = norm, \
     }

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
@@ -17,6 +18,10 @@
 #define MOST_THREADS 64
 /* What a worker keeps between calls; more is given back at once. */
 #define KEPT_BYTES ((size_t)8 << 20)
+/* How long a thread looks for its next work before it sleeps. The layers of a network follow each other within that time,
+ * and to wake a thread takes as long as a small layer does. */
+#define LOOKING_NANOSECONDS 200000
+#define LOOKS_AT_A_TIME 64
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;   /* held by the caller whose work runs */
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;  /* guards everything below */
@@ -38,6 +43,42 @@ int32_t processors(void) {
     return count > 0 ? (int32_t)count : 1;
 }
 
+static inline void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Look for a while whether a new call has come. */
+static void look_for_call(uint64_t seen) {
+    const int64_t end = nanoseconds() + LOOKING_NANOSECONDS;
+    do {
+        for (int look = 0; look < LOOKS_AT_A_TIME; look++) {
+            if (__atomic_load_n(&call_number, __ATOMIC_ACQUIRE) != seen) return;
+            pause_briefly();
+        }
+    } while (nanoseconds() < end);
+}
+
+/* ... or whether the others are done. */
+static void look_for_end(void) {
+    const int64_t end = nanoseconds() + LOOKING_NANOSECONDS;
+    do {
+        for (int look = 0; look < LOOKS_AT_A_TIME; look++) {
+            if (__atomic_load_n(&running, __ATOMIC_ACQUIRE) == 0) return;
+            pause_briefly();
+        }
+    } while (nanoseconds() < end);
+}
+
 static void *serve(void *argument) {
     const int32_t worker = (int32_t)(intptr_t)argument;
     uint64_t seen = 0;
@@ -51,7 +92,12 @@ static void *serve(void *argument) {
         pthread_mutex_unlock(&guard);
         body(context, worker);
         pthread_mutex_lock(&guard);
-        if (--running == 0) pthread_cond_signal(&finished);
+        const int32_t left = running - 1;
+        __atomic_store_n(&running, left, __ATOMIC_RELEASE);
+        if (left == 0) pthread_cond_signal(&finished);
+        pthread_mutex_unlock(&guard);
+        look_for_call(seen);
+        pthread_mutex_lock(&guard);
     }
     return NULL;
 }
@@ -92,10 +138,11 @@ void in_parallel(int32_t threads, work body, void *context) {
     running = workers - 1;
     current_body = body;
     current_context = context;
-    call_number++;
+    __atomic_store_n(&call_number, call_number + 1, __ATOMIC_RELEASE);
     if (workers > 1) pthread_cond_broadcast(&called);
     pthread_mutex_unlock(&guard);
     body(context, 0);
+    if (workers > 1) look_for_end();
     pthread_mutex_lock(&guard);
     while (running > 0) pthread_cond_wait(&finished, &guard);
     pthread_mutex_unlock(&guard);
