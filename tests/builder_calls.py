@@ -221,6 +221,15 @@ FUNCTIONS: dict[str, Call] = {
             "bias": (Kind.NUMBER_OR_NUMBERS, 0.0),
         },
     ),
+    "weight": Call(
+        af.weight,
+        {
+            "shape": (Kind.WHOLES, (4, 4)),
+            "dtype": (Kind.TEXT, "fp16"),
+            "encoding": (Kind.OPTIONAL_TEXT, "int8"),
+            "name": (Kind.TEXT, "up_proj"),
+        },
+    ),
     "state": Call(af.state, {"name": (Kind.TEXT, "total"), "shape": (Kind.WHOLES, (1, 4))}),
     "argmax": Call(af.argmax, {"x": X, "axis": AXIS}),
     "topk": Call(af.topk, {"x": X, "k": TWO, "axis": AXIS, "largest": OFF}),

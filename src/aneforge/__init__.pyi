@@ -79,6 +79,7 @@ from .graph.builder.image import upsample_bilinear as upsample_bilinear
 from .graph.builder.inputs import image_input as image_input
 from .graph.builder.inputs import input as input
 from .graph.builder.inputs import state as state
+from .graph.builder.inputs import weight as weight
 from .graph.builder.layers import argmax as argmax
 from .graph.builder.layers import batch_to_space as batch_to_space
 from .graph.builder.layers import channel_to_space as channel_to_space

@@ -24,7 +24,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.passes.choose_slice_route import FIXED_POINT, UNKNOWN, ChooseSliceRoute
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, encodes_activations
 from aneforge.graph.graph import PLACEHOLDERS, read_promises
-from aneforge.ops.constant import Int8Affine
+from aneforge.ops.declared import Declared
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float
@@ -146,7 +146,7 @@ def beyond(
     known = bound_magnitudes(program, read_promises(graph), [value for layer in layers for value in layer.bottoms])
     names, found = operations_by_place(graph), list[Hazard]()
     for layer in layers:
-        numbers = [ref for _, ref in layer.refs() if is_float(ref.type.dtype) and not isinstance(ref, Int8Affine)]
+        numbers = [ref for _, ref in layer.refs() if is_float(ref.type.dtype) and not is_int8(ref)]
         reach = max((reach_of(ref, known) for ref in numbers), default=0.0)
         if reach > limit:
             op, detail = name_of(layer, names), details[layer.name]
@@ -155,9 +155,16 @@ def beyond(
     return found
 
 
+def is_int8(ref: Ref) -> bool:
+    """Return whether an operand is a weight of int8, whose numbers are no activations."""
+    return not isinstance(ref, Value) and ref.encoding == "int8"
+
+
 def reach_of(ref: Ref, known: Mapping[str, float]) -> float:
     """Return how large an operand can get; a constant is as large as it is."""
-    return known.get(ref.name, math.inf) if isinstance(ref, Value) else float(np.abs(ref.dense()).max(initial=0.0))
+    if isinstance(ref, Value):
+        return known.get(ref.name, math.inf)
+    return math.inf if isinstance(ref, Declared) else float(np.abs(ref.dense()).max(initial=0.0))
 
 
 def name_of(layer: Layer, places: Mapping[Location, frozenset[str]]) -> str:

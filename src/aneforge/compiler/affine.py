@@ -9,6 +9,7 @@ import numpy as np
 from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.layer import Stage
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.declared import Declared, declare
 from aneforge.ops.numbers import FP16_MAX, FP16_SMALLEST_NORMAL
 from aneforge.records import dataclass
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import Array
 
-__all__ = ["KIND", "Affine", "affine_of_layer", "affine_of_stage"]
+__all__ = ["KIND", "Affine", "affine_of_layer", "affine_of_stage", "numbers_of"]
 
 KIND = "gain_offset_control"
 
@@ -31,6 +32,8 @@ class Affine:
     gain: Array | None
     offset: Array | None
     axis: int
+    unknown: frozenset[str] = frozenset()
+    """Which of `gain` and `offset` are weights without values: their numbers are NaN, and stay so in what is made."""
 
     @property
     def vector(self) -> bool:
@@ -56,12 +59,21 @@ class Affine:
         """Return the affine that does this one first and then another, which joins it."""
         gain = product(self.gain, other.gain)
         offset = total(None if self.offset is None else product(self.offset, other.gain), other.offset)
-        return Affine(gain, offset, other.axis if other.vector else self.axis)
+        unknown = self.unknown | other.unknown
+        if "gain" in other.unknown and self.offset is not None:
+            unknown |= {"offset"}
+        return Affine(gain, offset, other.axis if other.vector else self.axis, unknown)
 
     def constants(self) -> dict[str, Constant]:
         """Return the operands of a layer or stage; both are held in fp64, so nothing is rounded."""
         named = (("gain", self.gain), ("offset", self.offset))
-        return {name: Dense(np.asarray(values, np.float64)) for name, values in named if values is not None}
+        return {
+            name: declare(values.shape, "fp64", name=name)
+            if name in self.unknown
+            else Dense(np.asarray(values, np.float64))
+            for name, values in named
+            if values is not None
+        }
 
     def attributes(self) -> dict[str, AttributeValue]:
         """Return the attributes of a layer or stage; single numbers lie along no axis."""
@@ -98,8 +110,14 @@ def affine_of_stage(stage: Stage, rank: int) -> Affine:
 
 def affine_of(operands: Mapping[str, Argument], axis: int, rank: int) -> Affine:
     """Return the numbers among operands."""
-    gain, offset = (
-        constant.dense().astype(np.float64) if isinstance(constant := operands.get(name), Constant) else None
-        for name in ("gain", "offset")
-    )
-    return Affine(gain, offset, axis % rank if rank else 0)
+    held = {name: one for name in ("gain", "offset") if isinstance(one := operands.get(name), Constant)}
+    gain, offset = (numbers_of(held[name]) if name in held else None for name in ("gain", "offset"))
+    unknown = frozenset(name for name, one in held.items() if isinstance(one, Declared))
+    return Affine(gain, offset, axis % rank if rank else 0, unknown)
+
+
+def numbers_of(constant: Constant) -> Array:
+    """Return the numbers of a constant in float64; those of a weight without values are NaN."""
+    if isinstance(constant, Declared):
+        return np.full(constant.type.shape, np.nan)
+    return constant.dense().astype(np.float64)

@@ -20,6 +20,7 @@ from aneforge.formats.mil.dialect import mil_objection
 from aneforge.graph.convert import choose
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import Declared
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.op import Below, Trait
 from aneforge.ops.table import find_op
@@ -167,7 +168,10 @@ def is_spread(node: Node) -> bool:
     zeros = [
         value
         for _, value in node.values()
-        if isinstance(value, Constant) and value.type.shape == wanted and not value.dense().any()
+        if isinstance(value, Constant)
+        and not isinstance(value, Declared)
+        and value.type.shape == wanted
+        and not value.dense().any()
     ]
     return (node.op.name == "add" and bool(zeros)) or all(value.type.shape == wanted for _, value in node.values())
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.declared import Declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,11 +19,16 @@ __all__ = ["matrix_transposed", "with_unit_axes"]
 
 def with_unit_axes(weight: Constant, count: int) -> Constant:
     """Return a weight with axes of length 1 after its own."""
+    if isinstance(weight, Declared):
+        more = (1,) * count
+        return weight.rearrange("unit axes", (*weight.type.shape, *more), (*weight.scales, *more))
     return rearranged(weight, lambda array: array.reshape(*array.shape, *(1,) * count), lambda axis: axis)
 
 
 def matrix_transposed(weight: Constant) -> Constant:
     """Return a matrix with its axes exchanged."""
+    if isinstance(weight, Declared):
+        return weight.transpose((1, 0))
     return rearranged(weight, np.transpose, lambda axis: 1 - axis)
 
 

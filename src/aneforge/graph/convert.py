@@ -19,6 +19,7 @@ from aneforge.graph.node import Node, Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.declared import Declared
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
@@ -290,6 +291,11 @@ class ConversionSite:
                 self.note(f"{what} is rounded to {dtype}")
         return ConvertedTerm(self, Dense(np.asarray(rounded, order="C")))
 
+    def derived(self, source: ConvertedTerm, how: str, shape: tuple[int, ...], dtype: str) -> ConvertedTerm:
+        """Return what is computed of a weight without values: another one."""
+        assert isinstance(source.value, Declared)  # noqa: S101 - the caller looked
+        return ConvertedTerm(self, source.value.derive(how, shape, dtype))
+
     def supplied(self, kind: TensorType, meaning: str) -> ConvertedTerm:
         """Return a new input that the caller feeds."""
         given = self.conversion.supplied
@@ -382,15 +388,20 @@ class ConvertedTerm:
 
     @property
     def known(self) -> Array | None:
-        """The numbers of a constant; None for a tensor."""
-        if not isinstance(self.value, Constant):
+        """The numbers of a constant; None for a tensor, and for a weight without values."""
+        if not isinstance(self.value, Constant) or isinstance(self.value, Declared):
             return None
         return wide(self.value)
 
     @property
+    def is_declared(self) -> bool:
+        """It is a weight without values."""
+        return isinstance(self.value, Declared)
+
+    @property
     def encoding(self) -> str | None:
         """How the numbers of a constant are stored; None for a tensor, and for plain numbers."""
-        if not isinstance(self.value, Constant) or isinstance(self.value, Dense):
+        if not isinstance(self.value, Constant) or not self.value.is_encoded:
             return None
         return str(self.value.encoding)
 

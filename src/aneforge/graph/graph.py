@@ -14,10 +14,11 @@ from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.node import Node, Output
 from aneforge.graph.printing import graph_text
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import GIVE_VALUES, Declared
 from aneforge.ops.op import Work
 from aneforge.records import dataclass
 
-__all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph", "read_promises"]
+__all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph", "expect_values", "read_promises"]
 
 INPUT, STATE = "input", "state"
 PLACEHOLDERS = {INPUT, STATE}
@@ -187,6 +188,23 @@ def as_graph(out: GraphLike) -> Graph:
             raise GraphTypeError("a graph is made of tensors", seen=type(out).__name__)
 
 
+def expect_values(graph: Graph, purpose: str) -> None:
+    """Check that every constant of a graph has values, which something needs.
+
+    Raises:
+        GraphError: A weight has none; the error names it, and the operation that reads it.
+    """
+    for node in graph.nodes:
+        for name, value in node.values():
+            if isinstance(value, Declared):
+                raise GraphError(
+                    f"operand {name!r} is a {value} without values, and {purpose} needs them",
+                    operation=node.op.name,
+                    location=node.location,
+                    remedy=GIVE_VALUES,
+                )
+
+
 def read_promises(graph: Graph) -> Mapping[str, float]:
     """Return the magnitudes that inputs of a graph are promised not to pass.
 
@@ -274,7 +292,7 @@ def given_name(node: Node) -> str:
 def unpickled(text: str, constants: Mapping[str, Constant]) -> Graph:
     """Return the graph of a pickle; NumPy forgets that the constants' arrays are read-only, so it is said again."""
     for constant in constants.values():
-        for part in constant.parts.values():
+        for part in {} if isinstance(constant, Declared) else constant.parts.values():
             part.flags.writeable = False
     return Graph.parse(text, constants)
 

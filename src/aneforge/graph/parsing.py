@@ -12,7 +12,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -21,8 +21,10 @@ import lark
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import new_node
+from aneforge.graph.printing import constant_text
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import Declared, declare
 from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from aneforge.records import dataclass
@@ -48,7 +50,7 @@ GRAMMAR = r"""
     returned: "return" [named ("," named)*]
     written: "write" named
     named: (NAME | STRING) "=" VALUE
-    constant: "constant" SYMBOL ":" TYPE NAME DIGEST
+    constant: "constant" SYMBOL ":" TYPE NAME (DIGEST | ABSENT [STRING])
     closing: "}"
 
     NAME: /[A-Za-z_][A-Za-z0-9_]*/
@@ -56,6 +58,7 @@ GRAMMAR = r"""
     SYMBOL: /@[A-Za-z_][A-Za-z0-9_]*/
     TYPE: /[a-z][a-z0-9]*\[([0-9]+([ \t]*,[ \t]*[0-9]+)*)?\]/
     DIGEST: /sha256:[0-9a-f]{64}/
+    ABSENT.3: /without[ \t]+values/
     FLOAT.2: /-?(inf|nan)\.0|-?[0-9]+(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)/
     WHOLE.1: /-?[0-9]+/
     STRING: /"([^"\\\n]|\\.)*"/
@@ -85,6 +88,7 @@ FOLLOWS = {
 }
 """The kinds of lines after which a line of each kind may stand."""
 BLANKS = " \t\r\n"
+WITHOUT_VALUES = re.compile(r"\s*constant\s+@(?P<symbol>\w+)\s*:[^\"]*\bwithout[ \t]+values\b", re.ASCII)
 SHOWN = 40
 """Characters of a line that a syntax error shows on each side."""
 DESCRIPTIONS_KEPT = 1024
@@ -132,6 +136,8 @@ class Reader:
 
     def __init__(self, constants: Mapping[str, Constant]) -> None:
         self.given = constants
+        self.known = dict(constants)
+        """The constants that were given, and the weights without values that the text itself declares."""
         self.description = lru_cache(DESCRIPTIONS_KEPT)(description_of)
         self.number = 1
         """The line that is read, for errors."""
@@ -147,6 +153,7 @@ class Reader:
     def graph(self, text: str) -> Graph:
         """Return the whole graph."""
         try:
+            self.declare_weights(text)
             for number, line in enumerate(io.StringIO(text), 1):
                 if stripped := line.strip(BLANKS):
                     self.number = number
@@ -157,6 +164,16 @@ class Reader:
         except AneforgeError as error:
             error.location = Location("graph text", self.number)
             raise
+
+    def declare_weights(self, text: str) -> None:
+        """Make the weights without values, which the lines at the end declare, unless they are given."""
+        for number, line in enumerate(io.StringIO(text), 1):
+            if (found := WITHOUT_VALUES.match(line)) and found["symbol"] not in self.known:
+                self.number = number
+                _, kind, encoding, _, *name = tokens(parsed(line.strip(BLANKS), "constant"))
+                called = text_of(name[0]) if name else ""
+                declared = type_of(kind)
+                self.known[found["symbol"]] = declare(declared.shape, declared.dtype, encoding, name=called)
 
     def line(self, line: str) -> None:
         """Read one line."""
@@ -224,9 +241,9 @@ class Reader:
 
     def constant(self, symbol: str) -> Constant:
         """Return the constant that a symbol stands for."""
-        if symbol not in self.given:
+        if symbol not in self.known:
             raise GraphError(f"constant @{symbol} is not given", limit=", ".join(self.given) or "no constants")
-        constant = self.given[symbol]
+        constant = self.known[symbol]
         if not isinstance(constant, Constant):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise GraphTypeError(f"@{symbol} is given something that is not a constant", seen=type(constant).__name__)
         self.used.setdefault(symbol, self.number)
@@ -234,20 +251,14 @@ class Reader:
 
     def check_constant(self, tree: Tree) -> None:
         """Check that a constant is used, and that what is given for its symbol is the one that was meant."""
-        word, kind, encoding, digest = tokens(tree)
+        word, kind, encoding, digest, *name = tokens(tree)
         symbol = word[1:]
         if symbol not in self.used:
             raise GraphError(f"constant {word} is never used")
         if symbol in self.declared:
             raise GraphError(f"constant {word} is declared twice")
         self.declared.add(symbol)
-        constant = self.given[symbol]
-        if (type_of(kind), encoding, digest) != (constant.type, constant.encoding, f"sha256:{constant.digest}"):
-            raise GraphError(
-                f"constant {word} is not the one of the text",
-                seen=f"{constant.type} {constant.encoding} sha256:{constant.digest}",
-                limit=f"{kind} {encoding} {digest}",
-            )
+        expect_meant(word, self.known[symbol], (kind, encoding, digest, *name))
 
     def check_declared(self) -> None:
         """Check that every constant that is used has its line."""
@@ -263,6 +274,23 @@ class Reader:
         if name in ports:
             raise GraphError(f"two {what}s are called {name!r}")
         ports[name] = self.output(value)
+
+
+def expect_meant(symbol: str, constant: Constant, words: Sequence[str]) -> None:
+    """Check that a constant is the one that a line declares: type, encoding, then hash or name.
+
+    Raises:
+        GraphError: It is another one.
+    """
+    kind, encoding, digest, *name = words
+    if isinstance(constant, Declared):
+        absent = not digest.startswith("sha256:")
+        same = absent and (text_of(name[0]) if name else "") == constant.name
+    else:
+        same = digest == f"sha256:{constant.digest}"
+    if not same or (type_of(kind), encoding) != (constant.type, constant.encoding):
+        limit = " ".join(words)
+        raise GraphError(f"constant {symbol} is not the one of the text", seen=constant_text(constant), limit=limit)
 
 
 def parsed(text: str, rule: str) -> Tree:

@@ -19,6 +19,7 @@ from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Constant, Dense, dtype_name
+from aneforge.ops.declared import Declared
 from aneforge.ops.signature import AttributeKind
 from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
 from aneforge.records import dataclass
@@ -107,7 +108,7 @@ def too_large(graph: Graph, becomes: Mapping[str, str]) -> Iterator[TooLarge]:
     for node in graph.nodes if becomes else ():
         for _, value in node.values():
             dtype = becomes.get(value.type.dtype)
-            if dtype is None or is_float(dtype) or not isinstance(value, Constant):
+            if dtype is None or is_float(dtype) or not isinstance(value, Constant) or isinstance(value, Declared):
                 continue
             numbers = value.dense()
             ends = (int(numbers.min()), int(numbers.max())) if numbers.size else ()
@@ -217,6 +218,8 @@ class Retyping:
     def constant(self, constant: Constant, node: Node) -> Constant:
         """Return a constant as it is now."""
         dtype = self.becomes[constant.type.dtype]
+        if isinstance(constant, Declared):
+            return replace(constant, kind=replace(constant.kind, dtype=dtype))
         encoded = encoded_as(constant, self.becomes)
         if encoded is not None:
             return encoded

@@ -1,7 +1,8 @@
 """A graph as text, for people; `parsing` reads it back exactly.
 
 One line per node: result, operation, operands by name, attributes that differ from their defaults, types, place.
-Constants are outside the text, by symbol; a line at the end gives each one's type, encoding and hash.
+Constants are outside the text, by symbol; a line at the end gives each one's type, encoding and hash. A weight without
+values is all there in its line: `constant @c1 : fp16[4, 4] int8 without values "q_proj"`.
 
     graph {
       %0 = input() {shape = [1, 4], dtype = "fp16"} : fp16[1, 4]
@@ -20,6 +21,7 @@ import re
 from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output
+from aneforge.ops.declared import Declared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Value
+    from aneforge.ops.constant import Constant
     from aneforge.ops.definition import Definition
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["attribute_text", "attributes_text", "graph_text", "place_text"]
+__all__ = ["attribute_text", "attributes_text", "constant_text", "graph_text", "place_text"]
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 KEYWORDS = {"at", "constant", "false", "graph", "line", "node", "none", "return", "true", "write"}
@@ -63,8 +66,16 @@ def graph_text(graph: Graph) -> str:
     lines.append(f"  return {returned}".rstrip())
     lines.extend(f"  write {name_text(name)} = {output_text(output)}" for name, output in graph.states.items())
     for symbol, constant in graph.constants.items():
-        lines.append(f"  constant @{symbol} : {constant.type} {constant.encoding} sha256:{constant.digest}")
+        lines.append(f"  constant @{symbol} : {constant_text(constant)}")
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def constant_text(constant: Constant) -> str:
+    """Return which constant a symbol stands for: by its hash, or a weight without values by its name."""
+    if not isinstance(constant, Declared):
+        return f"{constant.type} {constant.encoding} sha256:{constant.digest}"
+    name = f" {json.dumps(constant.name)}" if constant.name else ""
+    return f"{constant.type} {constant.encoding} without values{name}"
 
 
 def attributes_text(definition: Definition, values: Mapping[str, AttributeValue]) -> str:

@@ -7,6 +7,7 @@ from aneforge.graph.methods.function_methods import FunctionMethods
 from aneforge.graph.methods.layer_methods import LayerMethods
 from aneforge.graph.methods.shape_methods import ShapeMethods
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import Declared
 
 __all__ = ["Tensor"]
 
@@ -38,8 +39,15 @@ class Tensor(ArithmeticMethods, FunctionMethods, ShapeMethods, LayerMethods):
 
     @property
     def attrs(self) -> dict[str, object]:
-        """The operation's attributes, and its constants by the names of their operands, as arrays."""
-        constants = {name: value.dense() for name, value in self.node.values() if isinstance(value, Constant)}
+        """The operation's attributes, and its constants by the names of their operands, as arrays.
+
+        A weight without values is not there.
+        """
+        constants = {
+            name: value.dense()
+            for name, value in self.node.values()
+            if isinstance(value, Constant) and not isinstance(value, Declared)
+        }
         return {**self.node.attributes, **constants}
 
     def __repr__(self) -> str:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse"]
 
 PALETTE_BITS = (1, 2, 3, 4, 6, 8)
+BLOCK_SIZE = 32
+"""Documented number of columns in a block."""
 
 
 class Constant(ABC):
@@ -53,6 +55,11 @@ class Constant(ABC):
     @abstractmethod
     def encoding(self) -> str:
         """Name of the encoding."""
+
+    @property
+    def is_encoded(self) -> bool:
+        """It is stored in another form than its values."""
+        return True
 
     @property
     @abstractmethod
@@ -203,6 +210,11 @@ class Dense(Constant):
     def encoding(self) -> str:
         """Name of the encoding."""
         return "dense"
+
+    @property
+    def is_encoded(self) -> bool:
+        """It is stored in another form than its values."""
+        return False
 
     @property
     def nbytes(self) -> int:

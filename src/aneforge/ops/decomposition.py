@@ -64,6 +64,11 @@ class Term(Protocol):
         ...
 
     @property
+    def is_declared(self) -> bool:
+        """It is a weight without values, of which nothing is `known`."""
+        ...
+
+    @property
     def encoding(self) -> str | None:
         """How the numbers of a constant are stored; None for a tensor, and for plain numbers."""
         ...
@@ -118,6 +123,10 @@ class Site(Protocol):
 
     def constant(self, values: Array, dtype: str, what: str = "a constant") -> Term:
         """Return numbers as a constant, each rounded once; `what` names them where rounding changes one."""
+        ...
+
+    def derived(self, source: Term, how: str, shape: tuple[int, ...], dtype: str) -> Term:
+        """Return what is computed of a weight without values, which is another one; `how` distinguishes results."""
         ...
 
     def supplied(self, kind: TensorType, meaning: str) -> Term:

@@ -6,6 +6,7 @@ name as `what`, which is `x` unless it is given.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +37,7 @@ __all__ = [
     "expect_representable",
     "expect_shape",
     "expect_within",
+    "nearest_divisor",
     "normalise_axes",
     "normalise_axis",
     "own_type",
@@ -321,3 +323,19 @@ def expect_within(values: Array, least: int, most: int, otherwise: str) -> None:
     outside = values[(values < least) | (values > most)]
     if outside.size:
         raise GraphError(otherwise, seen=int(outside.flat[0]), limit=f"{least} to {most}")
+
+
+def nearest_divisor(extent: int, wanted: int) -> int:
+    """Return the divisor of an extent that is nearest to a wanted one, the smaller of two that are as near.
+
+    >>> nearest_divisor(128, 32), nearest_divisor(48, 32), nearest_divisor(37, 32), nearest_divisor(6, 32)
+    (32, 24, 37, 6)
+
+    Raises:
+        GraphError: Either is not a positive integer.
+    """
+    for what, number in (("the number of columns", extent), ("the block size", wanted)):
+        if type(number) is not int or number < 1:
+            raise GraphError(f"{what} is not a positive integer", seen=repr(number), limit="1 or more")
+    small = [divisor for divisor in range(1, math.isqrt(extent) + 1) if extent % divisor == 0]
+    return min({*small, *(extent // divisor for divisor in small)}, key=lambda one: (abs(one - wanted), one))

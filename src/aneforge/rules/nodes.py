@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import Declared
 from aneforge.ops.op import Category, Trait
 from aneforge.ops.types import is_float
 from aneforge.rules.checks.dtype_rules import is_index
@@ -139,7 +140,7 @@ def reach_of(value: Argument | None) -> float:
     attributes, op = value.node.attributes, value.node.op
     if op.name == "minimum":
         return min(
-            (float(np.max(one.dense())) for _, one in value.node.values() if isinstance(one, Constant)),
+            (float(np.max(one.dense())) for _, one in value.node.values() if has_values(one)),
             default=float("inf"),
         )
     promised = attributes.get("max_abs") if op.name == "input" else None
@@ -151,9 +152,14 @@ def largest_magnitude(node: Node, names: Container[str]) -> float:
     added = node.attributes.get("k")
     found = [abs(float(added))] if isinstance(added, int | float) else []
     for name, value in node.values():
-        if name in names and isinstance(value, Constant) and is_float(value.type.dtype) and value.type.size:
+        if name in names and has_values(value) and is_float(value.type.dtype) and value.type.size:
             found.append(float(np.max(np.abs(value.dense().astype(np.float64)))))
     return max(found, default=0.0)
+
+
+def has_values(value: Value) -> TypeGuard[Constant]:
+    """Return whether a value is a constant whose numbers are known."""
+    return isinstance(value, Constant) and not isinstance(value, Declared)
 
 
 def is_rounded(value: Argument | None) -> bool:

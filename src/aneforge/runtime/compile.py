@@ -21,7 +21,7 @@ from aneforge.errors import (
     ProgramFileError,
     StrictCompileError,
 )
-from aneforge.graph.graph import as_graph
+from aneforge.graph.graph import as_graph, expect_values
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
@@ -147,6 +147,7 @@ def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
 
 def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     """Compile, warn in the documented order, and load."""
+    expect_values(graph, "compiling to run")
     place, chosen, half = place_of(options.target), chosen_backend(options.backend), to_fp16(graph)
     resolved, graph = place.target, half.graph
     verdict = preflight(graph, resolved)

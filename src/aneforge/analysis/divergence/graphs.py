@@ -26,6 +26,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
 from aneforge.engine.choices import entry_of
+from aneforge.graph.graph import expect_values
 from aneforge.graph.precision import to_fp16
 from aneforge.records import dataclass
 from aneforge.targets import TargetLike, resolve
@@ -203,6 +204,7 @@ def divergence(
         UnknownNameError: A range is given for an input that is not there.
     """
     half = to_fp16(graph)
+    expect_values(half.graph, "a comparison of two chips")
     made = [compile_graph(half.graph, resolve(target)) for target in (a, b)]
     found = divergence_of_programs(half.graph, made[0], made[1], ranges)
     return replace(found, notes=half.notes)

@@ -18,7 +18,7 @@ from aneforge.analysis.divergence.arithmetic import crops
 from aneforge.analysis.ranges.inner import nearest
 from aneforge.analysis.ranges.inside import inside, inside_seen, inside_slots
 from aneforge.analysis.ranges.interval import FINITE, hull, of_values
-from aneforge.analysis.ranges.layer_ranges import exact_pair, known_ref, range_of_layer, situation_of
+from aneforge.analysis.ranges.layer_ranges import exact_pair, known_ref, range_of_layer, reads_absent, situation_of
 from aneforge.analysis.ranges.product_ranges import LOST, ROUNDS_TO_EDGE
 from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, samples_given
 from aneforge.analysis.ranges.reached import find_reached
@@ -144,6 +144,8 @@ class LayerRange:
     range: Range
     """What leaves the layer."""
     concerns: tuple[Concern, ...]
+    unknown: bool = False
+    """It rests on a weight without values, so no more is known than its element type says, and no edge is compared."""
 
     @property
     def passed(self) -> tuple[Concern, ...]:
@@ -152,7 +154,7 @@ class LayerRange:
 
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""
-        return f"{self.layer} {self.op}{where}: {self.range}"
+        return f"{self.layer} {self.op}{where}: {'unknown' if self.unknown else self.range}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +235,37 @@ def ranges(
     declared = declared_ranges(original, ranges, otherwise=FINITE)
     found = flow(program, declared)
     given = {port.name: found.ranges[port.value.name] for port in program.inputs}
-    layers = [layer_range(layer, found.layers[layer.name], found.ranges, program, None) for layer in program.layers]
-    return RangeReport(resolved.name, "declared", given, tuple(layers), half.notes)
+    unknown = find_unknown(program, found.ranges)
+    layers = [
+        LayerRange(layer.name, op_name(layer), layer.location, hull(found.layers[layer.name].results), (), unknown=True)
+        if layer.name in unknown
+        else layer_range(layer, found.layers[layer.name], found.ranges, program, None)
+        for layer in program.layers
+    ]
+    notes = (*half.notes, *([UNKNOWN.format(count=len(unknown), all=len(layers))] if unknown else []))
+    return RangeReport(resolved.name, "declared", given, tuple(layers), notes)
+
+
+UNKNOWN = "the ranges of {count} of {all} layers are unknown: they rest on weights without values"
+
+
+def find_unknown(program: Program, known: Mapping[str, Range]) -> frozenset[str]:
+    """Return the layers of which nothing is known because a weight has no values; what bounds its results ends it."""
+    doubtful: set[str] = set()
+    layers: set[str] = set()
+    for layer in program.layers:
+        rests = reads_absent(layer) or any(value.name in doubtful for value in layer.bottoms)
+        open_results = {value.name for value in layer.results if not known[value.name].finite}
+        if rests and open_results:
+            doubtful |= open_results
+            layers.add(layer.name)
+    return frozenset(layers)
+
+
+def op_name(layer: Layer) -> str:
+    """Return the operation of the table that a layer is."""
+    call = call_of_layer(layer)
+    return layer.kind.name if call is None else call.op
 
 
 def observe_ranges(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeReport:
@@ -292,11 +323,9 @@ def layer_range(
     layer: Layer, found: Found, known: Mapping[str, Range], program: Program, sizes: Sizes | None
 ) -> LayerRange:
     """Return one layer with the edges that it is held against; `sizes` are those that were seen."""
-    call = call_of_layer(layer)
     results = hull(known[result.name] for result in layer.results) if sizes is not None else hull(found.results)
     concerns = tuple(concerns_of(layer, found, results, known, program, sizes))
-    op = layer.kind.name if call is None else call.op
-    return LayerRange(layer.name, op, layer.location, results, concerns)
+    return LayerRange(layer.name, op_name(layer), layer.location, results, concerns)
 
 
 def concerns_of(

@@ -27,6 +27,7 @@ from aneforge.engine.crop import through_crop
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.planar import host_fp16, number, read
+from aneforge.ops.declared import Declared
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
 from aneforge.ops.results import Taking
@@ -47,10 +48,20 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Found", "exact_pair", "known_ref", "range_of_layer", "shares_along", "situation_of", "situation_of_slot"]
+__all__ = [
+    "Found",
+    "exact_pair",
+    "known_ref",
+    "range_of_layer",
+    "reads_absent",
+    "shares_along",
+    "situation_of",
+    "situation_of_slot",
+]
 
 NO_SHARES: Mapping[str, int] = {}
 NO_VALUES: Mapping[str, Array] = {}
+NO_RANGES: Mapping[str, Range] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,12 @@ def range_of_layer(
     shares: Mapping[str, int] = NO_SHARES,
     lengths: Mapping[str, Length] = NO_LENGTHS,
 ) -> Found:
-    """Return what a layer can give, given the ranges of the values that it reads, and which are shares or lengths."""
+    """Return what a layer can give, given the ranges of the values that it reads, and which are shares or lengths.
+
+    Of weights without values nothing is known, nor of what is computed with them.
+    """
+    if reads_absent(layer):
+        return unknown_layer(layer, target)
     if layer.kind.name == GAIN_OFFSET:
         core = known_ref(layer.operand("input"), ranges).range
         affine = affine_of_layer(layer)
@@ -94,6 +110,18 @@ def range_of_layer(
         behind = once_rounded(np.array([exact.low]), np.array([exact.high]), affine)
         return through(layer, behind, stages[1:], target, core=found[0])
     return through(layer, found[0], stages, target)
+
+
+def unknown_layer(layer: Layer, target: Target) -> Found:
+    """Return what a layer gives of which nothing is known but its slots, which may bound it."""
+    if len(layer.results) > 1:
+        return Found(tuple(fitted(None, result.type) for result in layer.results), RESULTS)
+    return through(layer, fitted(None, layer.core_types[0]), layer.epilogue.stages, target)
+
+
+def reads_absent(layer: Layer) -> bool:
+    """Return whether a layer or a slot after it reads a weight without values."""
+    return any(isinstance(constant, Declared) for _, constant in layer.constants())
 
 
 def shares_along(layer: Layer) -> int | None:
@@ -136,6 +164,8 @@ def known_ref(
     """Return what is known of a value or a constant."""
     if isinstance(ref, Value):
         return Known(ref.type, ranges[ref.name], seen.get(ref.name), shares.get(ref.name), ref.name)
+    if isinstance(ref, Declared):
+        return Known(ref.type, fitted(None, ref.type))
     values = ref.dense()
     return Known(ref.type, found_once(values, "interval", of_values), values)
 
@@ -231,7 +261,7 @@ def behind_slot(flowing: Range, before: TensorType, after: TensorType, stage: St
     """Return the range that leaves a slot."""
     if stage.kind.name == GAIN_OFFSET:
         affine = affine_of_stage(stage, before.rank)
-        return affine_range(flowing, affine.gain, affine.offset)
+        return RESULTS if affine.unknown else affine_range(flowing, affine.gain, affine.offset)
     return ranges_of(situation_of_slot(Known(before, flowing), after, stage, target))[0]
 
 
@@ -239,7 +269,7 @@ def situation_of_slot(entering: Known, after: TensorType, stage: Stage, target: 
     """Return a slot that is a call as an operation of the table."""
     call = call_of_kind(stage.kind, stage.attributes, entering.type.shape)
     assert call is not None, "only gain and offset is not a call"  # noqa: S101 - the caller looked
-    constants = {name: Known(one.type, of_values(one.dense()), one.dense()) for name, one in stage.operands.items()}
+    constants = {name: known_ref(one, NO_RANGES) for name, one in stage.operands.items()}
     operands = call.renamed({stage.kind.flowing: entering, **constants})
     return Situation(call.op, call.attributes, cast("dict[str, Known]", operands), (after,), target)
 

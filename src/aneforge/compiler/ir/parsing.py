@@ -23,6 +23,7 @@ from aneforge.graph.parsing import (
     BLANKS,
     attribute_of,
     excerpt,
+    expect_meant,
     place_of,
     subtrees,
     text_of,
@@ -64,7 +65,7 @@ GRAMMAR = r"""
     output: "output" STRING "=" VALUE
     write: "write" STRING "=" VALUE
     note: "note" STRING [VALUE] STRING
-    constant: "constant" SYMBOL ":" TYPE WORD DIGEST
+    constant: "constant" SYMBOL ":" TYPE WORD (DIGEST | ABSENT [STRING])
     closing: "}"
 
     KIND.2: /anec\.[a-z][a-z0-9_]*/
@@ -73,6 +74,7 @@ GRAMMAR = r"""
     SYMBOL: /@[A-Za-z0-9_.]+/
     TYPE.1: /[a-z][a-z0-9]*\[([0-9]+([ \t]*,[ \t]*[0-9]+)*)?\]/
     DIGEST: /sha256:[0-9a-f]{64}/
+    ABSENT.3: /without[ \t]+values/
     FLOAT.2: /-?(inf|nan)\.0|-?[0-9]+(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)/
     WHOLE.1: /-?[0-9]+/
     STRING: /"([^"\\\n]|\\.)*"/
@@ -282,18 +284,12 @@ class Reader:
 
     def read_constant(self, tree: Tree) -> None:
         """Check that a constant is used, and that what is given for its symbol is the one that was meant."""
-        word, kind, encoding, digest = tokens(tree)
+        word, *words = tokens(tree)
         symbol = word[1:]
         if symbol not in self.used or symbol in self.declared:
             raise GraphError(f"constant {word} is {'declared twice' if symbol in self.declared else 'never used'}")
         self.declared.add(symbol)
-        constant = self.given[symbol]
-        if (type_of(kind), encoding, digest) != (constant.type, constant.encoding, f"sha256:{constant.digest}"):
-            raise GraphError(
-                f"constant {word} is not the one of the text",
-                seen=f"{constant.type} {constant.encoding} sha256:{constant.digest}",
-                limit=f"{kind} {encoding} {digest}",
-            )
+        expect_meant(word, self.given[symbol], words)
 
     def read_closing(self, _: Tree) -> None:
         """Check that every constant that is used has its line."""

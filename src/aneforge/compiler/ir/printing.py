@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.kind import DIALECT
 from aneforge.compiler.ir.layer import Value
-from aneforge.graph.printing import attribute_text, attributes_text, place_text
+from aneforge.graph.printing import attribute_text, attributes_text, constant_text, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -71,7 +71,7 @@ def closing_lines(program: Program) -> Iterator[str]:
         layer = f" %{note.layer}" if note.layer else ""
         yield f"  note {json.dumps(note.stage)}{layer} {json.dumps(note.text)}"
     for symbol, constant in program.constants.items():
-        yield f"  constant @{symbol} : {constant.type} {constant.encoding} sha256:{constant.digest}"
+        yield f"  constant @{symbol} : {constant_text(constant)}"
     yield "}"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from aneforge.compiler.affine import KIND, Affine
 from aneforge.compiler.ir.edit import new_layer
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.declared import Declared
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.kind import Engine, Kind
@@ -74,16 +75,25 @@ class Emitter:
         """Return a tensor in another shape: a constant reshaped beforehand, or itself if it has that shape."""
         if x.type.shape == shape:
             return x
+        if isinstance(x, Declared):
+            return x.derive("reshape", shape)
         if isinstance(x, Constant):
             return Dense(np.asarray(x.dense().reshape(shape), order="C"))
         return self.add("reshape", {"x": x}, {"shape": shape}, step=step)
 
     def affine(
-        self, x: Ref, gain: Array | float | None, offset: Array | float | None, axis: int, *, step: str = ""
+        self,
+        x: Ref,
+        gain: Array | float | None,
+        offset: Array | float | None,
+        axis: int,
+        *,
+        step: str = "",
+        unknown: frozenset[str] = frozenset(),
     ) -> Value:
-        """Add gain and offset: numbers, or one for every place of an axis."""
+        """Add gain and offset: numbers, or one for every place of an axis; `unknown` are those without values."""
         first, second = (None if values is None else np.asarray(values, np.float64) for values in (gain, offset))
-        affine = Affine(first, second, axis % x.type.rank if x.type.rank else 0)
+        affine = Affine(first, second, axis % x.type.rank if x.type.rank else 0, unknown)
         return self.add(KIND, {"input": x, **affine.constants()}, affine.attributes(), step=step)
 
     def note(self, text: str) -> None:

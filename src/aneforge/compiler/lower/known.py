@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.ops.constant import PALETTE_BITS, Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.declared import Declared
 from aneforge.ops.op import Category, Trait
 from aneforge.ops.types import bits, numpy_dtype
 
@@ -31,6 +32,9 @@ def folded(emit: Emitter) -> tuple[Ref, ...] | None:
     stored = node.op.category is Category.QUANTISATION  # a weight that is stored compressed stays so
     if not known or stored or Trait.RANDOM in node.op.traits or node.op.meaning is None:
         return None
+    held = [cast("Constant", ref) for argument in emit.operands.values() for ref in each(argument)]
+    if any(isinstance(one, Declared) for one in held):
+        return moved_weights(emit, held)
     if sum(kind.size for kind in node.types) > MOST_ELEMENTS:
         return None
     arrays = {
@@ -47,6 +51,17 @@ def folded(emit: Emitter) -> tuple[Ref, ...] | None:
         kept.append(Dense(np.asarray(held, order="C")))
     emit.note(f"{node.op.name} of constants is computed beforehand")
     return tuple(kept)
+
+
+def moved_weights(emit: Emitter, held: list[Constant]) -> tuple[Ref, ...] | None:
+    """Return what an operation that only moves elements makes of weights without values; others may round and stay."""
+    node = emit.node
+    if node.op.category is not Category.STRUCTURAL:
+        return None
+    absent = next(one for one in held if isinstance(one, Declared))
+    how = f"{node.op.name} {dict(node.attributes)} {[one.digest for one in held]}"
+    emit.note(f"{node.op.name} of constants is computed beforehand")
+    return tuple(absent.derive(f"{how} {place}", kind.shape, kind.dtype) for place, kind in enumerate(node.types))
 
 
 def each(argument: object) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.compiler.ir.catalogue import kind_of_op
 from aneforge.compiler.ir.kind import Engine
+from aneforge.ops.declared import Declared
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ def wide(constant: Constant) -> Array:
 
 def batch_norm(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a batch normalisation, which is a gain and an offset for every channel."""
+    names = ("mean", "variance", "gamma", "beta")
+    if any(isinstance(emit.constant(name), Declared) for name in names):
+        row = np.full(emit.ref("x").type.shape[CHANNEL_AXIS], np.nan)
+        return (emit.affine(emit.ref("x"), row, row, axis=CHANNEL_AXIS, unknown=frozenset({"gain", "offset"})),)
     mean, variance = (wide(cast("Constant", emit.constant(name))) for name in ("mean", "variance"))
     gamma, beta = emit.constant("gamma"), emit.constant("beta")
     gain = 1 / np.sqrt(variance + number(emit, "epsilon"))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, cast
 from aneforge.compiler.memory.layout import round_up
 from aneforge.compiler.passes.choose_output_groups import output_groups
 from aneforge.compiler.passes.kernels import encoding_of, held_bytes, kernel_of
-from aneforge.ops.constant import Constant, Dense
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.passes.kernels import Kernel
     from aneforge.compiler.schedule.rules import Rules
+    from aneforge.ops.constant import Constant
     from aneforge.targets import Target
 
 __all__ = ["Basis", "PackedWeights", "pack_layer"]
@@ -174,7 +174,7 @@ def spread(outputs: int, parts: int, each: int) -> tuple[int, ...]:
 
 def stays_stored(layer: Layer, weight: Constant, target: Target) -> bool:
     """Return whether weights are kept in their encoding, as far as that is known; others are made dense beforehand."""
-    if isinstance(weight, Dense):
+    if not weight.is_encoded:
         return False
     stream = target.streams.get(encoding_of(weight))
     return layer.choices.get("weights", "streams" if stream is not None and stream.streams else "folds") != "folds"

@@ -10,6 +10,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.kernels import encoding_of, kernel_of, unmet_preconditions
 from aneforge.ops.constant import Dense
+from aneforge.ops.declared import Declared
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ def fate(layer: Layer, kernel: Kernel, constant: Constant, target: Target) -> tu
     return "streams", ""
 
 
+def decoded(constant: Constant) -> Constant:
+    """Return encoded weights as dense ones."""
+    if isinstance(constant, Declared):
+        return constant.derive("decoded", constant.type.shape)
+    return Dense(constant.dense())
+
+
 @dataclass(frozen=True)
 class ChooseWeightStream(Pass):
     """Keep encoded weights that the target streams, and fold the others to dense fp16.
@@ -66,12 +74,12 @@ class ChooseWeightStream(Pass):
     def rewritten(self, program: Program) -> Program:
         """Decide for every product with encoded weights."""
         notes: list[Note] = []
-        folded: dict[int, Dense] = {}
+        folded: dict[int, Constant] = {}
 
         def decided(layer: Layer) -> list[Layer] | None:
             kernel = kernel_of(layer)
             constant = kernel and kernel.constant
-            if kernel is None or constant is None or isinstance(constant, Dense) or CHOICE in layer.choices:
+            if kernel is None or constant is None or not constant.is_encoded or CHOICE in layer.choices:
                 return None
             word, reason = fate(layer, kernel, constant, program.target)
             if reason:
@@ -81,7 +89,7 @@ class ChooseWeightStream(Pass):
                 return [chosen]
             chosen = chosen.choosing(encoding=constant.encoding)
             if id(constant) not in folded:  # weights that layers share are decoded once
-                folded[id(constant)] = Dense(constant.dense())
+                folded[id(constant)] = decoded(constant)
             return [replace(chosen, operands={**chosen.operands, kernel.operand: folded[id(constant)]})]
 
         return replace_layers(program, decided, notes)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.declared import Declared
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
@@ -31,6 +32,8 @@ def constant_part(constant: Constant, axis: int, begin: int, size: int) -> Const
                 else channels_taken(constant, constant.zero_point, axis, begin, size),
                 constant.axis,
             )
+        case Declared():
+            return constant.part(axis, begin, size)
         case Palette():
             return Palette(taken(constant.indices, axis, begin, size), constant.table, constant.bits)
         case Sparse():

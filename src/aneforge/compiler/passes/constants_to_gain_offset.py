@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from aneforge.compiler.affine import KIND, Affine
+from aneforge.compiler.affine import KIND, Affine, numbers_of
 from aneforge.compiler.channels import channel_axes
 from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import Declared
 from aneforge.ops.types import is_float
 from aneforge.records import dataclass
 
@@ -30,11 +31,9 @@ def channel_row(constant: Constant, value: Value, axis: int | None) -> Array | N
     """Return a constant as one number or a row along the channel axis; None where it differs along other axes too."""
     shape = (1,) * (value.rank - constant.type.rank) + constant.type.shape
     varying = [place for place, extent in enumerate(shape) if extent != 1]
-    if not varying:
-        return constant.dense().astype(np.float64).reshape(())
-    if varying != [axis]:
+    if varying and varying != [axis]:
         return None
-    return constant.dense().astype(np.float64).reshape(-1)
+    return numbers_of(constant).reshape(-1 if varying else ())
 
 
 def as_affine(layer: Layer, channels: Mapping[str, int | None]) -> tuple[Value, Affine] | None:
@@ -52,7 +51,10 @@ def as_affine(layer: Layer, channels: Mapping[str, int | None]) -> tuple[Value, 
     row = channel_row(constant, live, axis) if live.type == layer.result.type else None
     if row is None or not is_float(live.type.dtype):
         return None
-    return live, affine_by(layer.kind.name, row, axis or 0, constant_first=live is y)
+    affine = affine_by(layer.kind.name, row, axis or 0, constant_first=live is y)
+    if isinstance(constant, Declared):
+        affine = replace(affine, unknown=frozenset({"gain" if layer.kind.name == "mult" else "offset"}))
+    return live, affine
 
 
 def affine_by(kind: str, row: Array, axis: int, *, constant_first: bool) -> Affine:

@@ -73,7 +73,7 @@ class FoldScale(Pass):
             values = scaled(weights.dense(), affine.gain)
             if values is None:
                 return None
-            rest = Affine(None, affine.offset, affine.axis)
+            rest = Affine(None, affine.offset, affine.axis, affine.unknown)
             epilogue = layer.epilogue.filled(Slot.GAIN_OFFSET, None if rest.offset is None else rest.stage())
             return [replace(layer, operands={**layer.operands, "weights": Dense(values)}, epilogue=epilogue)]
 

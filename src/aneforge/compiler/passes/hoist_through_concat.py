@@ -53,7 +53,9 @@ def parts_of(affine: Affine, axis: int, extents: list[int]) -> list[Affine]:
         return [affine] * len(extents)
     ends = [int(end) for end in np.cumsum(extents)]
     stretches = [(end - extent, end) for extent, end in zip(extents, ends, strict=True)]
-    return [Affine(stretch(affine.gain, *part), stretch(affine.offset, *part), axis) for part in stretches]
+    return [
+        Affine(stretch(affine.gain, *part), stretch(affine.offset, *part), axis, affine.unknown) for part in stretches
+    ]
 
 
 def stretch(row: Array | None, first: int, end: int) -> Array | None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.decisions import decision
 from aneforge.errors import DataFileError
-from aneforge.ops.constant import Constant, Dense, Palette
+from aneforge.ops.constant import Constant
+from aneforge.ops.declared import PALETTES
 from aneforge.ops.types import bits, is_float
 from aneforge.records import dataclass
 
@@ -50,7 +51,7 @@ class Kernel:
 
     def channel_bytes(self, *, streams: bool) -> int:
         """Return the bytes of one output channel, in its encoding where that streams."""
-        if not streams or self.constant is None or isinstance(self.constant, Dense):
+        if not streams or self.constant is None or not self.constant.is_encoded:
             return self.inner * held_bytes(self.ref)
         # What an encoding stores beside the elements, such as scales, is shared out over the channels.
         table = table_bytes(self.constant)
@@ -64,9 +65,8 @@ def held_bytes(ref: Ref) -> int:
 
 def table_bytes(constant: Constant) -> int:
     """Return the bytes of a palette's table, which all channels share."""
-    if not isinstance(constant, Palette):
-        return 0
-    return ((1 << constant.bits) * bits(constant.type.dtype) + 7) // 8
+    width = PALETTES.get(constant.encoding)
+    return 0 if width is None else ((1 << width) * bits(constant.type.dtype) + 7) // 8
 
 
 def kernel_of(layer: Layer) -> Kernel | None:

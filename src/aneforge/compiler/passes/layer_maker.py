@@ -13,6 +13,7 @@ from aneforge.compiler.ir.edit import new_layer
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.passes.constant_parts import constant_part
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.declared import Declared
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class LayerMaker:
         """Return a tensor in another shape: a constant reshaped beforehand, or itself if it has that shape."""
         if x.type.shape == shape and step:
             return x
+        if isinstance(x, Declared):
+            return x.derive("reshape", shape)
         if isinstance(x, Constant):
             return Dense(np.asarray(x.dense().reshape(shape), order="C"))
         return self.add("reshape", {"x": x}, {"shape": shape}, step=step)
@@ -106,6 +109,8 @@ class LayerMaker:
         self, x: Ref, perm: Sequence[int], *, step: str = "", choices: Mapping[str, AttributeValue] | None = None
     ) -> Ref:
         """Return a tensor with its axes in another order; a constant's are changed beforehand."""
+        if isinstance(x, Declared):
+            return x.derive(f"transpose {list(perm)}", [x.type.shape[axis] for axis in perm])
         if isinstance(x, Constant):
             return Dense(np.asarray(np.transpose(x.dense(), perm), order="C"))
         if tuple(perm) == tuple(range(len(perm))) and step:

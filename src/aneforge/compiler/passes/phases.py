@@ -23,6 +23,7 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.passes.epilogues import POINTWISE, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.declared import Declared
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -114,17 +115,22 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     source = moved_into_channels(make, padded(make, phases), phases)
     weights = first.operand("weights")
     assert isinstance(weights, Constant), "whoever asks for phases asked for constant weights"  # noqa: S101 - a caller that did not is a mistake here
-    kernel = phase_weights(weights.dense(), phases)
+    if isinstance(weights, Declared):
+        small = phase_weights(np.broadcast_to(np.float16(0), (1, 1, *weights.type.shape[2:])), phases)
+        extents = [one * many for one, many in zip(weights.type.shape[:2], small.shape[:2], strict=True)]
+        kernel: Constant = weights.derive("phases", (*extents, *small.shape[2:]))
+    else:
+        kernel = Dense.owning(phase_weights(weights.dense(), phases))
     attributes = {
         **first.attributes,
         "strides": tuple(phase.stride for phase in phases),
         "dilation_rates": tuple(phase.dilation for phase in phases),
         "explicit_padding": (0,) * (2 * len(phases)),
-        "kernel_sizes": kernel.shape[2:],
+        "kernel_sizes": kernel.type.shape[2:],
     }
     result = make.add(
         "convolution",
-        {"input": source, "weights": Dense.owning(kernel)},
+        {"input": source, "weights": kernel},
         attributes,
         step="phases",
         epilogue=repeated(first.epilogue, spread),
@@ -248,10 +254,17 @@ def repeated(epilogue: Epilogue, times: int) -> Epilogue:
     if stage is None or times == 1:
         return epilogue
     held = {
-        name: Dense.owning(np.repeat(constant.dense(), times)) if constant.type.rank else constant
+        name: repeated_row(constant, times) if constant.type.rank else constant
         for name, constant in stage.operands.items()
     }
     return epilogue.filled(Slot.GAIN_OFFSET, replace(stage, operands=held))
+
+
+def repeated_row(row: Constant, times: int) -> Constant:
+    """Return the numbers of every channel, each as often as there are phases."""
+    if isinstance(row, Declared):
+        return row.derive("repeated", (row.type.size * times,))
+    return Dense.owning(np.repeat(row.dense(), times))
 
 
 def moved_back(make: LayerMaker, x: Ref, phases: Sequence[Phase], allowed: Sequence[int]) -> Ref:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.declared import Declared
 from aneforge.ops.types import bits
 from aneforge.rules.looking import integers
 
@@ -30,6 +31,8 @@ def stored_bits(constant: Constant) -> int:
     match constant:
         case Dense() | Sparse():  # most constants are dense, so they are asked for first
             return bits(constant.type.dtype)
+        case Declared():
+            return constant.element_bits
         case Palette():
             return constant.bits
         case Int8Affine():

@@ -26,7 +26,6 @@ from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, along
 from aneforge.engine.planar import read
 from aneforge.engine.products import convolution_by, form_of, matmul_by, transposed_window
 from aneforge.engine.quantised import meeting_int8
-from aneforge.ops.constant import Int8Affine
 from aneforge.ops.types import is_float
 from aneforge.records import dataclass
 
@@ -153,7 +152,7 @@ def for_channels(values: Array | None, channels: int) -> Array | None:
 
 def encodes_activations(layer: Layer, target: Target) -> bool:
     """Return whether a product has int8 weights whose activations pass the times-16 encoding; folded ones are fp16."""
-    held = any(isinstance(constant, Int8Affine) for _, constant in layer.constants())
+    held = any(constant.encoding == FOLDED_INT8 for _, constant in layer.constants())
     return held and bool(switch(target, "int8_weight_activation_x16"))
 
 

@@ -14,7 +14,7 @@ from aneforge.formats.mil.printing import program_text
 from aneforge.formats.mil.syntax import Program, RawAttribute
 from aneforge.formats.mil.writer import FunctionWriter
 from aneforge.graph.convert import Converted
-from aneforge.graph.graph import Graph, as_graph
+from aneforge.graph.graph import Graph, as_graph, expect_values
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -105,11 +105,22 @@ def graphs_of(source: object) -> dict[str, Graph]:
     """
     found = cast("Mapping[str, object]", source) if isinstance(source, Mapping) else dict[str, object]()
     if not any(isinstance(one, Graph | Converted) for one in found.values()):
-        return {"main": graph_of(cast("object", source))}
+        return {"main": written_graph(cast("object", source))}
     for name in found:
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise GraphError(f"{name!r} is not a valid function name", limit="letters, digits and underscores")
-    return {name: graph_of(one) for name, one in found.items()}
+    return {name: written_graph(one) for name, one in found.items()}
+
+
+def written_graph(source: object) -> Graph:
+    """Return one graph whose weights have values.
+
+    Raises:
+        GraphError: A weight has none.
+    """
+    graph = graph_of(source)
+    expect_values(graph, "a program in MIL")
+    return graph
 
 
 def graph_of(source: object) -> Graph:

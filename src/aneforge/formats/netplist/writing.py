@@ -20,7 +20,7 @@ from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.reading import DESCRIPTION_FILE, graph_of
 from aneforge.formats.netplist.written_plist import document_bytes
 from aneforge.graph.convert import Converted
-from aneforge.graph.graph import Graph, as_graph, check_name
+from aneforge.graph.graph import Graph, as_graph, check_name, expect_values
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def netplist(
     procedures: list[Procedure] = []
     changes: list[Change] = []
     for name, one in named_graphs(graph).items():
+        expect_values(one, "a network description")
         made = lower(one, name, payload, subtract_max=subtract_max)
         networks.append(made.network)
         procedures.append(made.procedure)

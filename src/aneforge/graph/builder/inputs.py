@@ -1,4 +1,4 @@
-"""Where values come from: inputs, image inputs, states."""
+"""Where values come from: inputs, image inputs, states, and weights that have none yet."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from aneforge.graph.methods.method_arguments import (
     whole_list,
 )
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.declared import declare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aneforge.ops.declared import Declared
     from aneforge.ops.types import Array
 
-__all__ = ["image_input", "input", "state"]
+__all__ = ["image_input", "input", "state", "weight"]
 
 INPUT_DTYPES = ("fp16", "uint8")
+WEIGHT_DTYPES = ("fp16", "fp32")
 CHANNELS_MOST = 1 << 20
 """No list of numbers per channel is longer."""
 
@@ -95,6 +98,33 @@ def state(name: str, shape: Sequence[int]) -> Tensor:
     """
     called = checked_name(name, "state")
     return Tensor(build_checked("state", {}, name=called, shape=checked_shape(shape, "state"), dtype="fp16"))
+
+
+def weight(shape: Sequence[int], dtype: str = "fp16", encoding: str | None = None, *, name: str = "") -> Declared:
+    """Return a constant without values, to be used wherever an array of weights is.
+
+    Checks, costs, memory plans and the text of a graph need no more than its shape and encoding, and nothing of its
+    size is held in memory. What needs values refuses it: compiling to run, running, and every writer.
+
+    `encoding` is how it is stored: dense (the default), int8 with a scale for every row of the first axis, palette1 to
+    palette8, or blockwise with scales for blocks of 32 along the second axis. In `x @ weight` the columns are the rows.
+
+    >>> import aneforge as af
+    >>> y = af.input((1, 4096)) @ af.weight((4096, 14336), encoding="palette4", name="up_proj")
+    >>> af.Graph({"y": y}).work().bytes_weights, af.preflight(y, af.targets.Family.A16).ok
+    (29360160, True)
+
+    Raises:
+        GraphError: The element type is not a floating-point one, the rank is above 5, an axis is empty, or the bytes of
+            the encoding do not follow from the shape.
+        GraphTypeError: The shape is not a list of integers, or the name is not a text.
+    """
+    if not isinstance(dtype, str) or dtype not in WEIGHT_DTYPES:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        limit = ", ".join(WEIGHT_DTYPES)
+        raise misuse("weight", "a weight cannot have this element type", seen=describe_argument(dtype), limit=limit)
+    stored = "dense" if encoding is None else text(encoding, "weight", "encoding")
+    with part_of("weight"):
+        return declare(checked_shape(shape, "weight"), dtype, stored, name=text(name, "weight", "name"))
 
 
 def checked_shape(shape: object, op: str) -> list[int]:

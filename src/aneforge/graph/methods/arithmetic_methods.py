@@ -11,6 +11,7 @@ from aneforge.graph.methods.base import Methods, as_array, build_checked, consta
 from aneforge.graph.methods.method_arguments import describe_argument, is_number, misuse, number
 from aneforge.graph.node import Output, users_location
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import Declared
 
 __all__ = ["ArithmeticMethods"]
 
@@ -76,8 +77,12 @@ class ArithmeticMethods(Methods):
         if isinstance(other, Output):
             return type(self)(build_checked("bmm", {"x": self, "y": other}))
         what = "the right-hand matrix"
-        matrix = other.dense() if isinstance(other, Constant) else as_array(other, "matmul", what)
-        if matrix.ndim != 2:
+        if isinstance(other, Declared):
+            matrix, rank = other, other.type.rank
+        else:
+            matrix = other.dense() if isinstance(other, Constant) else as_array(other, "matmul", what)
+            rank = matrix.ndim
+        if rank != 2:
             raise misuse(
                 "matmul",
                 f"{what} is not two-dimensional",
@@ -85,7 +90,8 @@ class ArithmeticMethods(Methods):
                 limit="[K, N]",
                 remedy="use bmm_weight for a stack of matrices",
             )
-        transposed = weight(np.ascontiguousarray(matrix.T), "matmul", what)
+        turned = matrix.turn() if isinstance(matrix, Declared) else np.ascontiguousarray(matrix.T)
+        transposed = weight(turned, "matmul", what)
         return self.apply("matmul", {"y": transposed}, transpose_x=False, transpose_y=True)
 
     def __rmatmul__(self, other: object) -> NoReturn:

@@ -70,6 +70,8 @@ def reciprocal(to: Site, y: Term) -> Term:
     Raises:
         NotSupportedError: The divisor is not a constant of fp16.
     """
+    if y.is_declared and y.dtype == "fp16":
+        return to.derived(y, "reciprocal", y.shape, y.dtype)
     if y.known is None or y.dtype != "fp16":
         raise to.refusal(
             "the divisor must be a constant of fp16 here",
@@ -171,6 +173,8 @@ def spread(to: Site, value: Term, shape: tuple[int, ...]) -> Term:
         raise to.refusal("Only fp16 is supported for broadcasts here", seen=value.dtype, limit="fp16")
     if value.known is not None:
         return to.constant(np.broadcast_to(value.known, shape), value.dtype)
+    if value.is_declared:
+        return to.derived(value, "spread", shape, value.dtype)
     if len(value.shape) == len(shape) == 4 and value.shape[CHANNEL_AXIS] == 1 != shape[CHANNEL_AXIS]:
         value = value.conv(to.constant(np.ones((shape[CHANNEL_AXIS], 1, 1, 1)), value.dtype))
     return value if value.shape == shape else value + to.constant(np.zeros(shape), value.dtype)

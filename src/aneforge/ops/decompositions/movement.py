@@ -69,7 +69,8 @@ def views(to: Site, x: Term, parts: Sequence[range]) -> Term:
 
 def copied(result: Term, x: Term) -> Term:
     """Return a result of its own: what changed nothing is copied."""
-    return result.identity() if result is x or result.known is not None else result
+    constant = result.known is not None or result.is_declared
+    return result.identity() if result is x or constant else result
 
 
 def slice_of_size_by_views(to: Site, x: Term, *, begin: tuple[int, ...], size: tuple[int, ...]) -> Term:

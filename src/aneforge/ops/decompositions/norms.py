@@ -59,6 +59,8 @@ def along(to: Site, values: Term, axes: Sequence[int], like: Term, what: str) ->
         shape[axis] = extent
     if values.known is not None:
         return to.constant(values.known.reshape(shape), like.dtype, what)
+    if values.is_declared:
+        return to.derived(values, what, tuple(shape), like.dtype)
     return values.reshape(shape=tuple(shape))
 
 
@@ -115,11 +117,16 @@ def batch_norm(
     to: Site, x: Term, mean: Term, variance: Term, gamma: Term | None, beta: Term | None, *, epsilon: float
 ) -> Term:
     """Return (x − mean) · factor + beta; the factor, gamma over the deviation, is computed beforehand."""
-    assert variance.known is not None  # noqa: S101 - the op table takes constants alone
-    factor = 1 / np.sqrt(variance.known + epsilon)
-    if gamma is not None and gamma.known is not None:
-        factor = factor * gamma.known
-    laid = to.constant(factor.reshape((-1, *(1,) * (len(x.shape) - 2))), x.dtype, "gamma over the deviation")
+    what, shape = "gamma over the deviation", (-1, *(1,) * (len(x.shape) - 2))
+    absent = next((one for one in (variance, gamma) if one is not None and one.is_declared), None)
+    if absent is not None:
+        laid = to.derived(absent, what, (absent.shape[0], *shape[1:]), x.dtype)
+    else:
+        assert variance.known is not None  # noqa: S101 - the op table takes constants alone
+        factor = 1 / np.sqrt(variance.known + epsilon)
+        if gamma is not None and gamma.known is not None:
+            factor = factor * gamma.known
+        laid = to.constant(factor.reshape(shape), x.dtype, what)
     scaled = (x - along(to, mean, (1,), x, "mean")) * laid
     return scaled if beta is None else scaled + along(to, beta, (1,), x, "beta")
 
@@ -136,10 +143,12 @@ def l2_norm(_: Site, x: Term, *, axes: tuple[int, ...], epsilon: float) -> Term:
 
 def rms_norm(to: Site, x: Term, gamma: Term, *, epsilon: float) -> Term:
     """Return x over its length, times gamma · √extent, which is one constant and rounded once."""
-    assert gamma.known is not None  # noqa: S101 - the op table takes a constant alone
-    extent = x.shape[-1]
+    extent, what = x.shape[-1], "gamma times the root of the extent"
     unit = divide_by_length(x, (-1,), math.sqrt(extent * epsilon))
-    return unit * to.constant(gamma.known * np.sqrt(extent), x.dtype, "gamma times the root of the extent")
+    if gamma.is_declared:
+        return unit * to.derived(gamma, what, gamma.shape, x.dtype)
+    assert gamma.known is not None  # noqa: S101 - the op table takes a constant alone
+    return unit * to.constant(gamma.known * np.sqrt(extent), x.dtype, what)
 
 
 def as_image(to: Site, x: Term, *operands: Term | None, **attributes: object) -> Term:
@@ -169,7 +178,9 @@ def with_both(to: Site, parameters: Mapping[str, Term]) -> dict[str, Term]:
 
 def in_type(to: Site, parameters: Mapping[str, Term], dtype: str) -> dict[str, Term]:
     """Return constants in an element type that holds them."""
-    return {name: to.constant(one.known, dtype) for name, one in parameters.items() if one.known is not None}
+    absent = {name: to.derived(one, dtype, one.shape, dtype) for name, one in parameters.items() if one.is_declared}
+    known = {name: to.constant(one.known, dtype) for name, one in parameters.items() if one.known is not None}
+    return {**known, **absent}
 
 
 def one_type_of_parameters(to: Site, x: Term, *operands: Term | None, **attributes: object) -> Term:

@@ -145,7 +145,7 @@ def convolution_of_zeros(
     Raises:
         NotSupportedError: The kernel is computed at run time, or has gaps.
     """
-    if weight.known is None:
+    if weight.known is None and not weight.is_declared:
         raise to.refusal("the kernel must be a constant", remedy="give a constant kernel, or use matmul and concat")
     result = to.results[0].shape[2:]
     along_axes = slides(result, weight.shape[2:], window_attributes(attributes))
@@ -159,7 +159,11 @@ def convolution_of_zeros(
         kept = range(max(-front, 0), extent - max(-back, 0))
         if len(kept) < extent:
             spread = spread.input_view(axis=axis, offset=kept.start, size=len(kept))
-    kernel = to.constant(reversed_kernel(weight.known, groups), weight.dtype)
+    if weight.known is None:
+        inner, outer, *window = weight.shape
+        kernel = to.derived(weight, "reversed", (outer * groups, inner // groups, *window), weight.dtype)
+    else:
+        kernel = to.constant(reversed_kernel(weight.known, groups), weight.dtype)
     sides = tuple(max(side, 0) for pair in pads for side in pair)
     return add_bias(to, spread.conv(kernel, pad_type="custom", pad=sides, groups=groups), bias)
 
@@ -267,6 +271,8 @@ def rows_of(to: Site, x: Term, first: int, end: int) -> Term:
         return x
     if x.known is not None:
         return to.constant(x.known[..., first:end, :], x.dtype)
+    if x.is_declared:
+        return to.derived(x, f"rows {first}", (*x.shape[:-2], end - first, x.shape[-1]), x.dtype)
     begin = [0] * len(x.shape)
     begin[-2] = first
     return x.slice_by_size(begin=tuple(begin), size=(*x.shape[:-2], end - first, x.shape[-1]))

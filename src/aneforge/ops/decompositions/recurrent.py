@@ -56,6 +56,8 @@ def one_step(to: Site, state: Term) -> Term:
     """Return a state [batch, hidden] as a sequence of one step."""
     if state.known is not None:
         return to.constant(state.known[np.newaxis], state.dtype)
+    if state.is_declared:
+        return to.derived(state, "one step", (1, *state.shape), state.dtype)
     return state.expand_dims(axes=(0,))
 
 

@@ -6,14 +6,13 @@ those of ANEForge 0.4.0, which documents them; arithmetic is float64, and only w
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.constant import Blockwise, Int8Affine, Palette, Sparse
-from aneforge.ops.shapes import normalise_axis
+from aneforge.ops.constant import BLOCK_SIZE, Blockwise, Int8Affine, Palette, Sparse
+from aneforge.ops.shapes import nearest_divisor, normalise_axis
 from aneforge.ops.types import numpy_dtype
 from aneforge.optimise.compress.numbers import check_weight
 from aneforge.optimise.compress.palettes import nearest_entries, palette_of
@@ -35,8 +34,6 @@ LARGEST = 127
 """Integers reach from −127 to 127: the range is symmetric, −128 is not used."""
 LEAST_SCALE = 1e-8
 """No scale is smaller, so that a row of zeros can be divided by its scale."""
-BLOCK_SIZE = 32
-"""Documented number of columns in a block."""
 PALETTE_BITS = 4
 ROWS_BYTES = 1 << 24
 """Weights are turned into integers about this many bytes of float64 at a time."""
@@ -136,22 +133,6 @@ def nonzero_share(weight: Array) -> float:
     0.25
     """
     return float(np.count_nonzero(weight)) / max(weight.size, 1)
-
-
-def nearest_divisor(extent: int, wanted: int) -> int:
-    """Return the divisor of an extent that is nearest to a wanted one, the smaller of two that are as near.
-
-    >>> nearest_divisor(128, 32), nearest_divisor(48, 32), nearest_divisor(37, 32), nearest_divisor(6, 32)
-    (32, 24, 37, 6)
-
-    Raises:
-        GraphError: Either is not a positive integer.
-    """
-    for what, number in (("the number of columns", extent), ("the block size", wanted)):
-        if type(number) is not int or number < 1:
-            raise GraphError(f"{what} is not a positive integer", seen=repr(number), limit="1 or more")
-    small = [divisor for divisor in range(1, math.isqrt(extent) + 1) if extent % divisor == 0]
-    return min({*small, *(extent // divisor for divisor in small)}, key=lambda one: (abs(one - wanted), one))
 
 
 def row_axis(values: Array, axis: int) -> int:

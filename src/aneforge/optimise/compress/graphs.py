@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from aneforge.analysis.ranges.probes import bound_by_promises
 from aneforge.compiler.passes.kernels import encoding_of
 from aneforge.errors import AneforgeError
-from aneforge.graph.graph import as_graph
+from aneforge.graph.graph import as_graph, expect_values
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
@@ -109,6 +109,7 @@ def compressed(
         GraphError: A weight holds what no encoding can hold, such as an infinite number; or an option is out of range.
     """
     whole, resolved = as_graph(graph), resolve(target)
+    expect_values(whole, "encoding weights")
     streams = native_streams(resolved.name) if mode == "auto" else frozenset[str]()
     wanted = find_mode(mode, streams, atol=atol, block_size=block_size)
     fates, readers, found = Fates(resolved), readers_of(whole), uses(whole)

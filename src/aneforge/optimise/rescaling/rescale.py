@@ -18,6 +18,7 @@ from aneforge.analysis.ranges.interval import FINITE
 from aneforge.analysis.ranges.probes import bound_values
 from aneforge.analysis.ranges.program_ranges import declared_ranges, samples_given
 from aneforge.errors import GraphError
+from aneforge.graph.graph import expect_values
 from aneforge.graph.methods.method_arguments import whole as whole_number
 from aneforge.graph.precision import to_fp16
 from aneforge.ops.types import is_float
@@ -89,6 +90,7 @@ def rescale(
         raise GraphError("sizes are either declared or observed", remedy="give ranges= or inputs=, not both")
     bits, samples = check_bits(safety_bits), collect_samples(inputs)
     half, resolved = to_fp16(graph), resolve(target)
+    expect_values(half.graph, "scaling weights")
     if ranges is None:
         found = rescale_graph(half.graph, resolved, samples, safety_bits=bits)
     else:

@@ -23,6 +23,7 @@ from aneforge.formats.hwx.descriptors.codec import encode_tasks
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surface_of
 from aneforge.formats.hwx.layer_notes import TaskLayer, layer_lines
+from aneforge.graph.graph import expect_values
 from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
 from aneforge.rules.subject import EMISSION, Operation
@@ -159,6 +160,7 @@ def emit_compiled(compiled: Compiled, *, style: str = "v9") -> EmittedProgram:
         HwxError: The target's tasks are of another generation, or the program keeps states.
     """
     program = compiled.program
+    expect_values(compiled.graph, "a container of tasks")
     if program.target.descriptor_generation != GENERATION:
         raise HwxError(
             "ANE-EMIT-010: whole programs are emitted for generation 7 alone",
