@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import native_build
 from aneforge.targets import host
 from steady_draws import steady_draws
 
@@ -29,6 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags that rewrite what is committed."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected texts under tests/golden")
     parser.addoption("--refresh-results", action="store_true", help="rewrite the result tables of the external suites")
+
+
+def pytest_configure() -> None:
+    """Build the C libraries of this checkout anew where they are of other sources than those that are tested.
+
+    One that was never built stays away: what runs without it is tested then.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    for one in native_build.LIBRARIES:
+        if one.is_for_this_system and (one.folder / one.file_name).exists():
+            native_build.build_library(one)
 
 
 def pytest_collection_finish() -> None:
