@@ -14,13 +14,14 @@ import aneforge as af
 from aneforge.errors import RuntimeStateError
 from aneforge.formats.mil.program import load_mil
 from aneforge.runtime.devices import ENGINE_MASK
+from aneforge.runtime.ports import Direction
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort, DeviceProgram
+    from aneforge.runtime.devices import DevicePort, DeviceProgram, PortKey
 
 
 @dataclass
@@ -84,6 +85,10 @@ class SoftwareOperation:
     inputs: dict[str, Array]
     outputs: dict[str, Array]
 
+    def ports(self, direction: Direction) -> dict[str, Array]:
+        """Return the memory of the ports of one direction."""
+        return self.inputs if direction is Direction.INPUT else self.outputs
+
     def run(self) -> None:
         """Compute from the memory of the inputs into that of the outputs."""
         values: dict[str, Array] = {}
@@ -133,12 +138,12 @@ class SoftwareStream:
         self.operations[sink].inputs[to_input] = self.operations[source].outputs[output]
         self.note(f"share {source}.{output} -> {sink}.{to_input}")
 
-    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
         """Let ports of two programs have one memory."""
         assert isinstance(to, SoftwareStream)
-        assert not any(one.executed for one in (self, to))
-        to.operations[0].inputs[to_input] = self.operations[0].outputs[output]
-        self.note(f"lend {output} -> {to_input}")
+        assert not to.executed
+        to.operations[0].ports(sink[0])[sink[1]] = self.operations[0].ports(source[0])[source[1]]
+        self.note(f"lend {source[1]} -> {sink[1]}")
 
     def execute(self) -> None:
         """Run the first operation."""

@@ -18,6 +18,7 @@ from aneforge.runtime.devices import DeviceBackend, DevicePort
 from aneforge.runtime.dispatch.abi import AbiProgram
 from aneforge.runtime.dispatch.espresso import EspressoProgram
 from aneforge.runtime.dispatch.in_memory_model import InMemoryProgram
+from aneforge.runtime.ports import Direction
 from aneforge.runtime.streams.handoff import Handoff
 from aneforge.runtime.streams.multi import execute_multi
 from aneforge.runtime.streams.operations import Operation
@@ -126,8 +127,8 @@ def test_a_state_that_is_only_read(way: Way) -> None:
         model.loaded.write_state("fixed", 3 * ones)
         for step in execute_multi(model.loaded, [{"x": ones}] * 2):
             assert (step["y"] == 3).all()
-        with pytest.raises(NotSupportedError, match="other outputs do not beside them"):
-            execute_multi(model.loaded, [nothing] * 2, {"y": "x"})
+        found = execute_multi(model.loaded, [nothing] * 3, {"y": "x"}, {"x": ones})
+        assert [step["y"].max() for step in found] == [3, 9, 27]
 
 
 @pytest.mark.parametrize("inputs", [1, 2])
@@ -204,6 +205,52 @@ def test_states_never_cross_the_host(way: Way, host_copies: list[str]) -> None:
         assert (model.output_view() == 3).all()
 
 
+def test_operations_of_a_program_with_states_never_cross_the_host(way: Way, host_copies: list[str]) -> None:
+    shape = (1, 2, 3, 32)
+    total, fixed = af.state("total", shape), af.state("fixed", shape)
+    graph = af.Graph({"y": total + fixed * af.input(shape, name="x")}, {"total": total + 1.0})
+    with dispatched(graph, way) as model:
+        model.loaded.write_state("fixed", np.full(shape, 2.0))
+        model.execute()  # operations are made of a program that ran too, and go on from its states
+        first, second = Operation(model.loaded, "first"), Operation(model.loaded, "second")
+        first.share_buffer("y", second, "x")
+        first.set_input("x", np.full(shape, 10))
+        assert host_copies == ["copy", "copy"]  # what was given above, and then nothing
+        with ExecutionStream() as stream:
+            stream.encode(first)
+            stream.encode(second)
+            for _ in range(2):
+                stream.execute()
+        model.execute()
+        assert host_copies == ["copy", "copy"]
+        assert (first.read_output("y") == 3 + 2 * 10).all()
+        assert (second.read_output("y") == 4 + 2 * 23).all()
+        assert (model.output_view() == 5).all()
+        assert (model.loaded.read_state("total") == 6).all()
+        held = first.port("y").buffer
+        del first, second, stream
+    assert (held == 23).all()
+
+
+def test_outputs_are_resident_beside_states(way: Way, host_copies: list[str]) -> None:
+    total = af.state("total", (1, 2, 3, 32))
+    carried = af.input((1, 2, 3, 32), name="carried") * 2.0 + total
+    graph = af.Graph({"next": carried, "seen": carried + af.input((1, 2, 3, 32), name="x")}, {"total": total + 1.0})
+    feeds = [{"x": np.full((1, 2, 3, 32), number)} for number in range(3)]
+    seeds = {"carried": np.ones((1, 2, 3, 32))}
+    with dispatched(graph, way) as model, af.compile(graph, target=TARGET) as software:
+        for _ in range(2):  # the second call goes on from the states that the first one left
+            found = execute_multi(model.loaded, feeds, {"next": "carried"}, seeds)
+            assert "copy" not in host_copies
+            assert host_copies.count("set_input carried") == 1
+            assert not any("total" in one for one in host_copies)
+            wanted = execute_multi(software.loaded, feeds, {"next": "carried"}, seeds)
+            assert all(same(one, other) for one, other in zip(found, wanted, strict=True))
+            host_copies.clear()
+        assert (model.loaded.read_state("total") == 6).all()
+        assert (software.loaded.read_state("total") == 6).all()
+
+
 @pytest.mark.parametrize("steps", [2, 6])
 def test_what_is_resident_crosses_the_host_once(steps: int, way: Way, host_copies: list[str]) -> None:
     graph = af.Graph({"y": af.input((1, 3, 5), name="total") + af.input((1, 3, 5), name="x")})
@@ -221,13 +268,13 @@ def test_memory_is_lent_within_a_device_alone(way: Way, tmp_path: Path) -> None:
     one, other = (way.device.compile(mil, *ports) for _ in range(2))
     stranger = SoftwareDevice().compile(mil, *ports, target="h16g")
     with pytest.raises(NotSupportedError, match="memory is lent between programs of one device alone"):
-        one.lend_buffer("y", stranger, "x")
+        one.lend_buffer((Direction.OUTPUT, "y"), stranger, (Direction.INPUT, "x"))
     for wrong in (("z", "x"), ("y", "z")):
         with pytest.raises((AneforgeError, RuntimeError)):
-            one.lend_buffer(wrong[0], other, wrong[1])
+            one.lend_buffer((Direction.OUTPUT, wrong[0]), other, (Direction.INPUT, wrong[1]))
     other.execute()
     with pytest.raises(RuntimeStateError):
-        one.lend_buffer("y", other, "x")
+        one.lend_buffer((Direction.OUTPUT, "y"), other, (Direction.INPUT, "x"))
     for program in (one, other):
         program.release()
 

@@ -47,6 +47,7 @@ __all__ = [
     "DeviceExecutable",
     "DevicePort",
     "DeviceProgram",
+    "PortKey",
     "another_device",
     "port_bytes",
 ]
@@ -58,6 +59,8 @@ EMULATED = Label(
     '"software" gives the same bits with its reasons',
 )
 PORT_TYPES = ("fp16", "uint8")
+PortKey = tuple[Direction, str]
+"""A port of an operation: its direction, and the name that the device has for it."""
 ENGINE_MASK = 0x4
 """The Neural Engine in a mask of devices: 0x1 is the CPU, 0x2 the GPU (aneforge docs, e5rt dispatch)."""
 
@@ -141,10 +144,10 @@ class DeviceProgram(Protocol):
         """Give an input of one operation the memory of an output of another; before the first execution."""
         ...
 
-    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
-        """Give an input of another program's first operation the memory of an output of this one's.
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
+        """Give a port of another program's first operation the memory of a port of this one's.
 
-        Before the first execution of either. The memory stays as long as one of the programs does.
+        Before the first execution of the other. The memory stays as long as one of the programs does.
         """
         ...
 
@@ -271,6 +274,7 @@ class DeviceExecutable:
         interface: Interface,
         mil: Path,
         folder: tempfile.TemporaryDirectory[str] | None = None,
+        lender: DeviceExecutable | None = None,
     ) -> None:
         self.device = device
         self.interface = interface
@@ -287,16 +291,43 @@ class DeviceExecutable:
         self.streams: dict[tuple[int, tuple[tuple[str, str], ...]], DeviceProgram] = {}
         """Streams that `execute_multi` made, by the number of steps and what is resident."""
         try:
-            self.share_all(loaded, self.pairs, [(0, 0)])
+            if lender is None:
+                self.share_all(loaded, self.pairs, [(0, 0)])
+            else:
+                self.take_states(lender)
         except BaseException:
             self.release()
             raise
 
-    def again(self) -> DeviceExecutable:
-        """Return the same program with memory of its own, loaded once more."""
+    def again(self) -> DeviceExecutable | None:
+        """Return the same program with ports of its own, loaded once more; the states are this one's.
+
+        None where the device cannot lend the memory of the states.
+        """
+        if self.interface.states and not self.device.lends_buffers:
+            return None
         inputs, outputs = tuple(self.inputs.values()), tuple(self.outputs.values())
         loaded = self.device.compile(self.mil, inputs, outputs, target=self.target)
-        return DeviceExecutable(self.device, loaded, self.interface, self.mil)
+        return DeviceExecutable(self.device, loaded, self.interface, self.mil, lender=self)
+
+    def take_states(self, lender: DeviceExecutable) -> None:
+        """Go on from the states of another load of the program, in their memory."""
+        lender.lend_states(self.memory.loaded)
+        for state in self.interface.states:
+            held = lender.view(Direction.INPUT, state)
+            self.views[Direction.INPUT, state] = held
+            self.borrowed.append(held)
+
+    def lend_states(self, to: DeviceProgram) -> None:
+        """Let another load of the program read the states in the memory of this one's, and write them there."""
+        loaded = self.memory.loaded
+        for state in self.interface.states:
+            entry = Direction.INPUT, self.inputs[state].name
+            loaded.lend_buffer(entry, to, entry)
+        for output, state in self.pairs.items():
+            # An output that changes a state lies where the state does.
+            entry, end = (Direction.INPUT, self.inputs[state].name), (Direction.OUTPUT, self.outputs[output].name)
+            loaded.lend_buffer(entry, to, end)
 
     @property
     def label(self) -> Label:
@@ -349,7 +380,8 @@ class DeviceExecutable:
             return True
         if self.device != to.device or not self.device.lends_buffers:
             return False
-        self.memory.loaded.lend_buffer(self.outputs[output].name, to.memory.loaded, to.inputs[to_input].name)
+        source, sink = (Direction.OUTPUT, self.outputs[output].name), (Direction.INPUT, to.inputs[to_input].name)
+        self.memory.loaded.lend_buffer(source, to.memory.loaded, sink)
         to.views[Direction.INPUT, to_input] = self.view(Direction.OUTPUT, output)
         to.borrowed.append(self.view(Direction.OUTPUT, output))
         return True
@@ -406,23 +438,20 @@ class DeviceExecutable:
     ) -> list[dict[str, Array]]:
         """Run one operation once for every step.
 
-        Raises:
-            NotSupportedError: The program has states, and other outputs are to be resident beside them.
+        Where the device cannot lend the memory of states, they are copied before the first step and after the last.
         """
-        if resident and self.interface.states:
-            raise NotSupportedError(
-                "the states of a program on a device stay in its memory, and other outputs do not beside them",
-                operation="execute_multi",
-                seen=", ".join(resident),
-                remedy="make them states too",
-            )
         stream = self.stream_of(1, resident, [(0, 0)]) if resident else self.memory.loaded
+        apart = bool(resident) and not self.device.lends_buffers
+        for state in self.interface.states if apart else ():
+            stream.set_input(self.inputs[state].name, padded(self.view(Direction.INPUT, state)))
         found: list[dict[str, Array]] = []
         for step, feed in enumerate(feeds):
             for name, array in {**feed, **(seeds if step == 0 else {})}.items():
                 stream.set_input(self.inputs[name].name, padded(array))
             stream.execute()
             found.append(self.outputs_of(stream, 0))
+        for output, state in self.pairs.items() if apart else ():
+            np.copyto(self.view(Direction.INPUT, state), self.read_output(stream, output, 0))
         return found
 
     def stream_of(self, count: int, resident: Mapping[str, str], steps: Sequence[tuple[int, int]]) -> DeviceProgram:
@@ -435,6 +464,10 @@ class DeviceExecutable:
                 for _ in range(count - 1):
                     stream.add_operation(mil, inputs, outputs)
                 self.share_all(stream, resident, steps)
+                if self.device.lends_buffers:
+                    self.lend_states(stream)
+                else:
+                    self.share_all(stream, self.pairs, steps)
             except BaseException:
                 stream.release()
                 raise
@@ -449,15 +482,14 @@ class DeviceExecutable:
 
     def outputs_of(self, stream: DeviceProgram, operation: int) -> dict[str, Array]:
         """Return copies of the outputs of an operation."""
-        found: dict[str, Array] = {}
-        for name, kind in self.types[Direction.OUTPUT].items():
-            if name in self.pairs:
-                continue
-            held = np.empty(self.outputs[name].nbytes, np.uint8)
-            stream.get_output(self.outputs[name].name, held, operation)
-            element = self.element(kind)
-            found[name] = held[: kind.size * element.itemsize].view(element).reshape(kind.shape)
-        return found
+        return {name: self.read_output(stream, name, operation) for name in self.outputs if name not in self.pairs}
+
+    def read_output(self, stream: DeviceProgram, name: str, operation: int) -> Array:
+        """Return a copy of an output of an operation."""
+        kind, held = self.types[Direction.OUTPUT][name], np.empty(self.outputs[name].nbytes, np.uint8)
+        stream.get_output(self.outputs[name].name, held, operation)
+        element = self.element(kind)
+        return held[: kind.size * element.itemsize].view(element).reshape(kind.shape)
 
     def release(self) -> None:
         """Unload the program; its memory stays until nobody has a view of it."""

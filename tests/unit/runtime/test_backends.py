@@ -17,6 +17,8 @@ from aneforge.runtime.devices import ENGINE_MASK, DeviceBackend
 from aneforge.runtime.paths import Need
 from aneforge.runtime.slots import Slots
 from aneforge.runtime.streams.multi import execute_multi
+from aneforge.runtime.streams.operations import Operation
+from aneforge.runtime.streams.stream import ExecutionStream
 from aneforge.targets import resolve
 from software_device import SoftwareDevice, SoftwareStream
 
@@ -242,9 +244,28 @@ def test_states_stay_in_the_memory_of_a_device() -> None:
         assert model.loaded.read_state("total")[0, 0] == 3
         found = execute_multi(model.loaded, [{"a step": np.zeros((1, 32))}] * 2)
         assert [float(step["the sum"][0, 0]) for step in found] == [3.5, 4.5]
-        with pytest.raises(NotSupportedError, match="other outputs do not beside them"):
-            execute_multi(model.loaded, [{}], {"the sum": "a step"})
     assert not any("total" in line for line in device.log[2:])
+
+
+@pytest.mark.parametrize("lends_buffers", [True, False])
+def test_outputs_are_resident_beside_states(lends_buffers: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    device = SoftwareDevice(lends_buffers=lends_buffers)
+    nothing: dict[str, object] = {}
+    with af.compile(counting(), target="h13", backend=dispatched(device)) as model:
+        model.loaded.write_state("fixed", np.full((1, 32), 0.5))
+        for sums in ([0.5, 2, 4.5], [3.5, 8, 13.5]):
+            device.log.clear()
+            found = execute_multi(model.loaded, [nothing] * 3, {"the sum": "a step"})
+            assert [step["the sum"][0, 0] for step in found] == sums
+            copied = [device.log.count(line) for line in ("set total", "get total_next")]
+            assert copied == ([0, 0] if lends_buffers else [1, 1])  # before the first step and after the last
+        assert model.loaded.read_state("total")[0, 0] == 6
+        step = Operation(model.loaded)
+        with ExecutionStream() as stream:
+            stream.encode(step)
+            stream.execute()
+        assert step.read_output("the sum")[0, 0] == 6.5
+        assert model.loaded.read_state("total")[0, 0] == 7
 
 
 @pytest.mark.parametrize("operation_ports", [None, 1])

@@ -21,12 +21,13 @@ from aneforge.errors import NotSupportedError, RuntimeStateError
 from aneforge.records import dataclass
 from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Signature, address_of, as_bytes, bind_functions, load_library
+from aneforge.runtime.ports import Direction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort, DeviceProgram
+    from aneforge.runtime.devices import DevicePort, DeviceProgram, PortKey
 
 __all__ = ["LIBRARY_NAME", "AbiDevice", "AbiProgram", "find_dispatch_library"]
 
@@ -35,7 +36,7 @@ LIBRARY_VARIABLE, CACHE_VARIABLE = "ANEFORGE_DYLIB", "ANEFORGE_CACHE"
 PACKAGE = Path(__file__).parent.parent.parent
 USE_TARGET = "ane_open_use_target"
 """The function of our own library by which it is known."""
-LEND_BUFFER = "ane_open_lend_buffer"
+LEND_PORT = "ane_open_lend_port"
 """The function of our own library that shares memory between programs: the documented ones do so within one alone."""
 
 P, TEXT, INT, SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
@@ -72,7 +73,7 @@ for as the event of a chain is."""
 
 OWN_SIGNATURES = {
     USE_TARGET: Signature(None, (TEXT,)),
-    LEND_BUFFER: Signature(INT, (P, TEXT, P, TEXT)),
+    LEND_PORT: Signature(INT, (P, INT, TEXT, P, INT, TEXT)),
 }
 """What our own library has beside them."""
 
@@ -112,7 +113,7 @@ class AbiDevice:
     @property
     def lends_buffers(self) -> bool:
         """True for our own library."""
-        return hasattr(self.library, LEND_BUFFER)
+        return hasattr(self.library, LEND_PORT)
 
     @property
     def is_silicon(self) -> bool:
@@ -273,8 +274,8 @@ class AbiProgram:
         """Give an input of one operation the memory of an output of another."""
         self.call("ane_e5rt_program_share_buffer", source, output.encode(), sink, to_input.encode())
 
-    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
-        """Give an input of another program the memory of an output.
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
+        """Give a port of another program the memory of a port.
 
         Raises:
             NotSupportedError: The other program is another device's.
@@ -282,7 +283,7 @@ class AbiProgram:
         """
         if not isinstance(to, AbiProgram) or to.device != self.device:
             raise another_device(to)
-        self.call(LEND_BUFFER, output.encode(), to.handle, to_input.encode())
+        self.call(LEND_PORT, *port_argument(source), to.handle, *port_argument(sink))
 
     def execute(self) -> None:
         """Run the first operation once."""
@@ -356,6 +357,12 @@ class AbiProgram:
         handle, self.handle = self.handle, 0
         if handle:
             self.device.functions["ane_e5rt_program_release"](handle)
+
+
+def port_argument(port: PortKey) -> tuple[int, bytes]:
+    """Return direction and name of a port as our own library has them."""
+    direction, name = port
+    return int(direction is Direction.OUTPUT), name.encode()
 
 
 def port_arguments(ports: tuple[DevicePort, ...]) -> tuple[object, object, int]:

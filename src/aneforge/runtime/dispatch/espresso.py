@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort, DeviceProgram
+    from aneforge.runtime.devices import DevicePort, DeviceProgram, PortKey
 
 __all__ = ["ESPRESSO", "EspressoDevice", "EspressoProgram"]
 
@@ -436,22 +436,22 @@ class EspressoProgram:
         self.free()
         self.operation(sink).bind((Direction.INPUT, to_input), buffer)
 
-    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
-        """Give an input of another program's first operation the buffer of an output of this one's.
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
+        """Give a port of another program's first operation the buffer of a port of this one's.
 
         Raises:
             NotSupportedError: The other program is another device's.
-            RuntimeStateError: One of them ran.
+            RuntimeStateError: The other program ran.
         """
         if not isinstance(to, EspressoProgram) or to.device != self.device:
             raise another_device(to)
-        if self.executed or to.executed:
+        if to.executed:
             raise RuntimeStateError(PORT_IN_USE, operation="lend_buffer", remedy="load the program again")
-        buffer, sink = self.operation(0).buffer(Direction.OUTPUT, output), to.operation(0)
-        sink.buffer(Direction.INPUT, to_input)
+        buffer, taker = self.operation(0).buffer(*source), to.operation(0)
+        taker.buffer(*sink)
         to.free()
-        sink.bind((Direction.INPUT, to_input), buffer)
-        sink.own.append(buffer)
+        taker.bind(sink, buffer)
+        taker.own.append(buffer)
         buffer.programs += 1
 
     def execute(self) -> None:

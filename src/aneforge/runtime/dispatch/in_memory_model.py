@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort, DeviceProgram
+    from aneforge.runtime.devices import DevicePort, DeviceProgram, PortKey
 
 __all__ = ["Frameworks", "InMemoryModelDevice", "InMemoryProgram"]
 
@@ -392,21 +392,21 @@ class InMemoryOperation:
             raise UnknownNameError.of(str(direction), port, self.order[direction])
         return self.surfaces[direction, port]
 
-    def take(self, port: str, given: Surface) -> None:
-        """Let an input lie on another port's surface.
+    def take(self, port: PortKey, given: Surface) -> None:
+        """Let a port lie on another port's surface.
 
         Raises:
             UnknownNameError: There is no such port.
             RuntimeStateError: The two ports lie differently on their surfaces.
         """
-        taken = self.surface(Direction.INPUT, port)
+        taken = self.surface(*port)
         if given.layout.strides != taken.layout.strides:
             raise RuntimeStateError(
-                f"output {given.layout.symbol!r} and input {port!r} lie differently on their surfaces",
+                f"{given.layout.symbol!r} and {port[0]} {port[1]!r} lie differently on their surfaces",
                 seen=taken.layout.strides,
                 limit=given.layout.strides,
             )
-        self.surfaces[Direction.INPUT, port] = given
+        self.surfaces[port] = given
 
     def map_surfaces(self) -> None:
         """Make the request of the surfaces and map it, once."""
@@ -485,22 +485,22 @@ class InMemoryProgram:
         given = self.operation(source).surface(Direction.OUTPUT, output)
         if self.executed:
             raise RuntimeStateError("surfaces are shared before the first execution", operation="share_buffer")
-        self.operation(sink).take(to_input, given)
+        self.operation(sink).take((Direction.INPUT, to_input), given)
 
-    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
-        """Give an input of another program's first operation the surface of an output of this one's.
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
+        """Give a port of another program's first operation the surface of a port of this one's.
 
         Raises:
             NotSupportedError: The other program is another device's.
-            RuntimeStateError: One of them ran already, or the two ports lie differently on their surfaces.
+            RuntimeStateError: The other program ran already, or the two ports lie differently on their surfaces.
         """
         if not isinstance(to, InMemoryProgram) or to.device != self.device:
             raise another_device(to)
-        if self.executed or to.executed:
-            raise RuntimeStateError("surfaces are lent before the first execution", operation="lend_buffer")
-        given, sink = self.operation(0).surface(Direction.OUTPUT, output), to.operation(0)
-        sink.take(to_input, given)
-        sink.own.append(given)
+        if to.executed:
+            raise RuntimeStateError("a program takes surfaces before its first execution", operation="lend_buffer")
+        given, taker = self.operation(0).surface(*source), to.operation(0)
+        taker.take(sink, given)
+        taker.own.append(given)
         given.programs += 1
 
     def execute(self) -> None:

@@ -19,6 +19,7 @@ from aneforge.graph.precision import to_fp16
 from aneforge.records import dataclass
 from aneforge.runtime.devices import port_bytes
 from aneforge.runtime.executables import SoftwareEngine
+from aneforge.runtime.ports import Direction
 from aneforge.targets import database, place_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = ["Programs"]
 
 ARCHITECTURE = "TargetArchitecture"
 MAIN = "main"
+DIRECTIONS = (Direction.INPUT, Direction.OUTPUT)
+"""By the numbers that the library has for them (`ANE_OPEN_INPUT` of ane_open.h)."""
 UNKNOWN_OPTION = -2
 REFUSED = -1
 
@@ -71,9 +74,9 @@ class Operation:
     drawn: Mapping[str, Array]
     """What the host draws for inputs that conversion added."""
     inputs: dict[str, Array]
-    outputs: Mapping[str, Array]
-    places: Mapping[str, Place]
-    """Where the outputs lie."""
+    outputs: dict[str, Array]
+    places: dict[tuple[Direction, str], Place]
+    """Where the ports lie."""
     names: Mapping[str, str]
     """What the program calls a port, by its name in the MIL text, which is the client's."""
     states: Mapping[str, Array] = field(default_factory=dict[str, "Array"])
@@ -88,10 +91,13 @@ class Operation:
             np.copyto(buffer, results[name])
         self.states = {name: self.apart(value) for name, value in found.states.items()}
 
-    def take(self, name: str, place: Place) -> None:
-        """Let an input lie in another place."""
-        port = next(port for port in self.program.inputs if port.name == self.names[name])
-        self.inputs[name] = place.array(port)
+    def take(self, direction: Direction, name: str, place: Place) -> None:
+        """Let a port lie in another place."""
+        is_input = direction is Direction.INPUT
+        listed = self.program.inputs if is_input else self.program.outputs
+        port = next(port for port in listed if port.name == self.names[name])
+        (self.inputs if is_input else self.outputs)[name] = place.array(port)
+        self.places[direction, name] = place
 
     def apart(self, value: Array) -> Array:
         """Return a value that no write into a port changes."""
@@ -126,7 +132,8 @@ class Programs:
             drawn,
             {name: place.array(find_port(asked, name, "input")) for name, place in inputs.items()},
             {name: place.array(find_port(given, name, "output")) for name, place in outputs.items()},
-            outputs,
+            {(Direction.INPUT, name): place for name, place in inputs.items()}
+            | {(Direction.OUTPUT, name): place for name, place in outputs.items()},
             {called: port.name for called, port in (*asked.items(), *given.items())},
             {state.name: np.zeros(state.read.type.shape, engine_element(state.read.type)) for state in program.states},
         )
@@ -144,13 +151,16 @@ class Programs:
         """Make an output's buffer that of an input."""
         operations = self.held[request.u64()]
         source, output = operations[request.u32()], request.text()
-        operations[request.u32()].take(request.text(), source.places[output])
+        place = source.places[Direction.OUTPUT, output]
+        operations[request.u32()].take(Direction.INPUT, request.text(), place)
         return 0
 
     def lend(self, request: Request) -> int:
-        """Make an output's buffer that of an input of another program."""
-        source, output = self.held[request.u64()][0], request.text()
-        self.held[request.u64()][0].take(request.text(), source.places[output])
+        """Make a port's buffer that of a port of another program."""
+        source = self.held[request.u64()][0]
+        place = source.places[DIRECTIONS[request.u32()], request.text()]
+        sink = self.held[request.u64()][0]
+        sink.take(DIRECTIONS[request.u32()], request.text(), place)
         return 0
 
     def release(self, request: Request) -> int:

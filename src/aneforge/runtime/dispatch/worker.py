@@ -14,13 +14,14 @@ import struct
 import sys
 import threading
 import warnings
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from aneforge.errors import AneforgeError
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from aneforge.runtime.dispatch.programs import Programs
 
@@ -30,6 +31,7 @@ WORKER_END = 3
 """The descriptor by which the client hands over its socket (`WORKER_END` of worker.c)."""
 CLIENT_VARIABLES = ("ANEFORGE_TARGET", "ANEFORGE_DYLIB", "ANEFORGE_TRACE")
 """What is the client's to say with each request, or not meant for this process."""
+STDERR = 2
 FAILED = -1
 HEAD = struct.Struct("=II")
 ANSWER = struct.Struct("=Ii")
@@ -78,6 +80,7 @@ def main() -> NoReturn:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
     warnings.showwarning = show_warning
+    threading.excepthook = show_end
     serve_client(socket.socket(fileno=WORKER_END))
     os._exit(0)  # whatever runs for a client that is gone need not end
 
@@ -87,17 +90,69 @@ def show_warning(message: Warning | str, *_: object) -> None:
     sys.stderr.write(f"ane_open: {message}\n")
 
 
+def show_end(arguments: threading.ExceptHookArgs) -> None:
+    """Print in one line why a channel is served no more, which ends its client's calls."""
+    sys.stderr.write(f"ane_open: a call of the engine ended: {arguments.exc_type.__name__} {arguments.exc_value}\n")
+
+
 def serve_client(control: socket.socket) -> None:
     """Serve every channel that comes, until no more can come."""
-    from aneforge.runtime.dispatch.programs import Programs  # noqa: PLC0415 - the client's process is set free first
-
+    try:
+        with stderr_held_back():
+            from aneforge.runtime.dispatch.programs import Programs  # noqa: PLC0415 - the client is set free first
+    except BaseException as error:  # noqa: BLE001 - libraries fail in many ways where memory is short
+        if channel := next_channel(control):
+            refuse_request(channel, f"the engine cannot be loaded: {root_of(error)}; is there enough memory for it?")
+        return
     programs = Programs()
-    while True:
-        sent, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-        if not sent:
-            return
-        channel = socket.socket(fileno=descriptors[0])
-        threading.Thread(target=serve_channel, args=(channel, programs), daemon=True).start()
+    while channel := next_channel(control):
+        try:
+            threading.Thread(target=serve_channel, args=(channel, programs), daemon=True).start()
+        except (RuntimeError, MemoryError) as error:
+            refuse_request(channel, f"the engine cannot serve as many calls at once: {root_of(error)}")
+
+
+@contextmanager
+def stderr_held_back() -> Generator[None]:
+    """Write what goes to stderr in a block once the block has ended well: libraries print there before they end."""
+    before = os.dup(STDERR)
+    with os.fdopen(os.memfd_create("stderr"), "rb+") as held:
+        os.dup2(held.fileno(), STDERR)
+        try:
+            yield
+        finally:
+            os.dup2(before, STDERR)
+            os.close(before)
+        held.seek(0)
+        os.write(STDERR, held.read())
+
+
+def root_of(error: BaseException) -> str:
+    """Return the first cause of an error, in one line."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    return f"{type(error).__name__} {error}".partition("\n")[0].strip()
+
+
+def next_channel(control: socket.socket) -> socket.socket | None:
+    """Return the next channel that comes; None once no more can come."""
+    sent, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    return socket.socket(fileno=descriptors[0]) if sent else None
+
+
+def refuse_request(channel: socket.socket, reason: str) -> None:
+    """Answer one request of a channel with a reason why it cannot be served, and close the channel."""
+    with suppress(ClientGoneError, ConnectionError), channel:
+        _, request = receive(channel)
+        if request.memory is not None:
+            os.close(request.memory)
+        send_answer(channel, FAILED, reason)
+
+
+def send_answer(channel: socket.socket, status: int, said: str) -> None:
+    """Answer a request."""
+    content = said.encode(errors="surrogateescape")
+    channel.sendall(ANSWER.pack(CODE_BYTES + len(content), status) + content)
 
 
 def serve_channel(channel: socket.socket, programs: Programs) -> None:
@@ -111,8 +166,7 @@ def serve_channel(channel: socket.socket, programs: Programs) -> None:
             finally:
                 if request.memory is not None:
                     os.close(request.memory)
-            content = said.encode(errors="surrogateescape")
-            channel.sendall(ANSWER.pack(CODE_BYTES + len(content), status) + content)
+            send_answer(channel, status, said)
     except (ClientGoneError, ConnectionError):
         channel.close()
 

@@ -262,10 +262,10 @@ class Operation:
 def device_memory(program: LoadedProgram) -> DeviceExecutable | None:
     """Return a program with memory of a device for one operation alone; None where its memory is the host's.
 
-    What has states runs where they are, and its operations share them.
+    Its states are the program's own, which all its operations share.
     """
     executable = program.executable
-    return executable.again() if isinstance(executable, DeviceExecutable) and not program.states else None
+    return executable.again() if isinstance(executable, DeviceExecutable) else None
 
 
 def expect_kind(value: object, kind: type, action: str, remedy: str | None = None) -> None:

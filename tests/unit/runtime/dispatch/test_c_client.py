@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -135,6 +137,72 @@ def test_a_worker_that_is_killed_costs_its_programs_and_nothing_else(client: Pat
         running.kill()
         assert "the engine's process" in running.stderr.read()
     wait_for_end(second)
+
+
+KILLED = """
+import os, signal, sys
+from dispatch_tools import Abi, workers
+abi, before, ports = Abi.load(), workers(), ({"x": 128}, {"y": 128})
+first = abi.compile(sys.argv[1], *ports)
+(worker,) = {one for one in workers() - before if open(f"/proc/{one}/maps").read().count("/memfd:ane_open")}
+os.kill(worker, signal.SIGKILL)
+def lives() -> bool:  # its sockets are closed once its last thread has ended
+    try:
+        return len(os.listdir(f"/proc/{worker}/task")) > 1 or ") Z " not in open(f"/proc/{worker}/stat").read()
+    except OSError:
+        return False
+while lives():
+    pass
+second = abi.compile(sys.argv[1], *ports)
+print([abi.call("program_execute", one) for one in (second, first)])
+"""
+
+
+def test_the_next_compile_starts_another_worker(mil: Path) -> None:
+    path = os.pathsep.join(sys.path)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, mil],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=path),
+        timeout=60,
+    )
+    assert ended.stdout == "[0, -1]\n"
+    assert ended.stderr == "ane_open: the engine's process has ended, and its programs with it\n"
+
+
+@pytest.mark.parametrize("megabytes", [40, 60])
+def test_too_little_memory_for_the_worker_is_one_line(megabytes: int, repository: Path, tmp_path: Path) -> None:
+    limit = megabytes << 20
+    ended = subprocess.run(
+        [build_client(repository / "examples" / "dispatch" / "increment.c", tmp_path)],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("ane_open: the engine")
+
+
+def test_an_interpreter_without_the_package_is_one_line(client: Path, mil: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.write_text(f"#!/bin/sh\nexec {sys.executable} -S -c 'raise SystemExit(3)'\n", encoding="utf-8")
+    bare.chmod(0o755)
+    ended = subprocess.run(
+        [client, mil, "run"],
+        capture_output=True,
+        text=True,
+        env=environment(ANEFORGE_ENGINE_PYTHON=str(bare)),
+        timeout=60,
+        check=False,
+    )
+    assert ended.stderr.splitlines()[0] == f"ane_open: the engine cannot be started: {bare} ended with code 3"
 
 
 def workers_of(client: int, found: set[int]) -> set[int]:

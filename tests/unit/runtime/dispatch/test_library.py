@@ -227,7 +227,7 @@ def test_the_header_and_this_table_have_the_same_functions() -> None:
         "make_completion_block",
         "free_completion_block",
     }
-    named -= {"ane_open_use_target", "ane_open_lend_buffer"}  # which no other library has
+    named -= {"ane_open_use_target", "ane_open_lend_port"}  # which no other library has
     assert {name.removeprefix("ane_e5rt_") for name in named} == HANDLED.keys() | others
 
 
@@ -280,7 +280,9 @@ def test_a_buffer_that_is_too_small_is_not_shared(
 
 
 def test_a_buffer_that_is_lent_outlives_its_program(abi: Abi, mil: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    lend = abi.library.ane_open_lend_buffer
+    def lend(source: object, output: bytes, sink: object, to_input: bytes) -> int:
+        return abi.library.ane_open_lend_port(source, 1, output, sink, 0, to_input)
+
     source, sink, other = (abi.compile(mil, {"x": 128}, {"y": 128}) for _ in range(3))
     assert lend(source, b"y", sink, b"x") == 0
     assert abi.call("program_execute", source) == 0
@@ -297,17 +299,35 @@ def test_a_buffer_that_is_lent_outlives_its_program(abi: Abi, mil: Path, capfd: 
     fresh = abi.compile(mil, {"x": 128}, {"y": 128})
     for wrong in ((fresh, b"z", other, b"x"), (fresh, b"y", other, b"z"), (fresh, b"y", sink, b"x")):
         assert lend(*wrong) == -1
-    assert [line.removeprefix("ane_open: lend_buffer: ") for line in capfd.readouterr().err.splitlines()] == [
+    assert [line.removeprefix("ane_open: lend_port: ") for line in capfd.readouterr().err.splitlines()] == [
         "there is no such handle, or it was released",
         "the handle is NULL",
-        "ane_open: share_buffer: operation 0 has no output port 'z'",
+        "operation 0 has no output port 'z'",
         "operation 0 has no output port 'z'",
         "operation 0 has no input port 'z'",
-        "buffers are lent before the first execution",
+        "a program takes buffers before its first execution",
     ]
     assert lend(other, b"y", other, b"x") == 0  # with itself
+    assert abi.library.ane_open_lend_port(other, 1, b"y", fresh, 2, b"x") == -1
+    assert "direction 2 is neither 0 (input) nor 1 (output)" in capfd.readouterr().err
     for one in (sink, other, fresh):
         abi.call("program_release", one)
+
+
+def test_ports_of_both_directions_are_lent(abi: Abi, mil: Path) -> None:
+    first, second = (abi.compile(mil, {"x": 128}, {"y": 128}) for _ in range(2))
+    lend, found = abi.library.ane_open_lend_port, np.zeros(64, np.float16)
+    assert abi.call("program_share_buffer", first, FIRST, b"y", FIRST, b"x") == 0
+    assert abi.call("program_execute", first) == 0  # a program that ran may lend
+    assert lend(first, 0, b"x", second, 0, b"x") == 0
+    assert lend(first, 0, b"x", second, 1, b"y") == 0
+    for one in (second, first, second):
+        assert abi.call("program_execute", one) == 0
+    abi.call("program_release", first)
+    assert abi.call("program_execute", second) == 0
+    assert abi.call("program_get_output_fp16", second, b"y", pointer(found), ctypes.c_size_t(64)) == 0
+    assert (found == 5).all()
+    abi.call("program_release", second)
 
 
 # Targets

@@ -141,7 +141,7 @@ int ane_e5rt_compile_check(const char *mil_path, const char *cache_dir, uint64_t
 
 /* Ports ------------------------------------------------------------------------------------------------------------- */
 
-enum direction { INPUT, OUTPUT };
+enum direction { INPUT = ANE_OPEN_INPUT, OUTPUT = ANE_OPEN_OUTPUT };
 
 /* A port of an operation of a program, or NULL: then a message was printed. */
 static struct port *port_of(struct program *program, const char *function, size_t index, enum direction direction,
@@ -272,10 +272,7 @@ static int share(struct program *program, size_t src_op, const char *src_name, s
     bytes_add_text(&message, dst_name);
     const int status = worker_ask(program->worker, REQUEST_SHARE, &message, -1, NULL);
     bytes_free(&message);
-    if (status == 0) {
-        sink->data = source->data;
-        sink->bytes = source->bytes;
-    }
+    if (status == 0) port_take(sink, source);
     return status;
 }
 
@@ -295,35 +292,44 @@ int ane_e5rt_program_share_buffer(ane_program handle, size_t src_op, const char 
 }
 
 /* Between two programs, whose locks are held. */
-static int lend(struct program *source_program, const char *src_name, struct program *sink_program,
-                const char *dst_name) {
-    static const char function[] = "lend_buffer";
-    if (source_program->encoded || sink_program->encoded)
-        return report("%s: buffers are lent before the first execution", function);
+static int lend(struct program *source_program, enum direction src_direction, const char *src_name,
+                struct program *sink_program, enum direction dst_direction, const char *dst_name) {
+    static const char function[] = "lend_port";
+    if (sink_program->encoded) return report("%s: a program takes buffers before its first execution", function);
     if (source_program->worker != sink_program->worker)
         return report("%s: the worker that held one of the programs is gone", function);
-    const struct port *source = port_of(source_program, function, 0, OUTPUT, src_name);
-    struct port *sink = source == NULL ? NULL : port_of(sink_program, function, 0, INPUT, dst_name);
+    const struct port *source = port_of(source_program, function, 0, src_direction, src_name);
+    struct port *sink = source == NULL ? NULL : port_of(sink_program, function, 0, dst_direction, dst_name);
     if (sink == NULL) return ANE_FAILED;
     struct bytes message = {0};
     bytes_add_u64(&message, source_program->number);
+    bytes_add_u32(&message, src_direction);
     bytes_add_text(&message, src_name);
     bytes_add_u64(&message, sink_program->number);
+    bytes_add_u32(&message, dst_direction);
     bytes_add_text(&message, dst_name);
     const int status = worker_ask(sink_program->worker, REQUEST_LEND, &message, -1, NULL);
     bytes_free(&message);
-    if (status == 0) port_take(sink, source, source_program->operations[0].memory);
+    if (status == 0) port_take(sink, source);
     return status;
 }
 
-int ane_open_lend_buffer(ane_program src, const char *src_out_port, ane_program dst, const char *dst_in_port) {
-    const struct call call = trace_begin("lend_buffer", dst, dst_in_port, 0);
-    struct program *source = program_use(src, "lend_buffer");
-    struct program *sink = source == NULL ? NULL : program_use(dst, "lend_buffer");
+static int is_direction(int given) {
+    if (given == INPUT || given == OUTPUT) return 1;
+    report("lend_port: direction %d is neither %d (input) nor %d (output)", given, INPUT, OUTPUT);
+    return 0;
+}
+
+int ane_open_lend_port(ane_program src, int src_direction, const char *src_port, ane_program dst, int dst_direction,
+                         const char *dst_port) {
+    const struct call call = trace_begin("lend_port", dst, dst_port, 0);
+    const int known = is_direction(src_direction) && is_direction(dst_direction);
+    struct program *source = known ? program_use(src, "lend_port") : NULL;
+    struct program *sink = source == NULL ? NULL : program_use(dst, "lend_port");
     int status = ANE_FAILED;
     if (sink == source && source != NULL) {
         pthread_mutex_lock(&source->lock);
-        status = share(source, 0, src_out_port, 0, dst_in_port);
+        status = lend(source, src_direction, src_port, sink, dst_direction, dst_port);
         pthread_mutex_unlock(&source->lock);
     } else if (sink != NULL) {
         /* Always in one order, so that two threads that lend to and fro do not wait for each other. */
@@ -331,7 +337,7 @@ int ane_open_lend_buffer(ane_program src, const char *src_out_port, ane_program 
         struct program *second = first == source ? sink : source;
         pthread_mutex_lock(&first->lock);
         pthread_mutex_lock(&second->lock);
-        status = lend(source, src_out_port, sink, dst_in_port);
+        status = lend(source, src_direction, src_port, sink, dst_direction, dst_port);
         pthread_mutex_unlock(&second->lock);
         pthread_mutex_unlock(&first->lock);
     }

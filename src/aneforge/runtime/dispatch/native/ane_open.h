@@ -115,10 +115,16 @@ ANE_OPEN_EXPORT void ane_e5rt_free_completion_block(void *block);
  * that finds this function knows that what answers is no silicon. */
 ANE_OPEN_EXPORT void ane_open_use_target(const char *target);
 
-/* share_buffer between the first operations of two programs: an input port of one has the buffer and the size of an
- * output port of the other from now on, and keeps it when that one is released. Before the first execution of either. */
-ANE_OPEN_EXPORT int ane_open_lend_buffer(ane_program src, const char *src_out_port, ane_program dst,
-                                         const char *dst_in_port);
+enum {
+    ANE_OPEN_INPUT = 0,
+    ANE_OPEN_OUTPUT = 1,
+};
+
+/* share_buffer between the first operations of two programs, for ports of either direction: a port of one has the buffer
+ * and the size of a port of the other from now on, and keeps it when that one is released. Before the first execution of
+ * the one that takes it. */
+ANE_OPEN_EXPORT int ane_open_lend_port(ane_program src, int src_direction, const char *src_port, ane_program dst,
+                                         int dst_direction, const char *dst_port);
 
 #ifdef __cplusplus
 }

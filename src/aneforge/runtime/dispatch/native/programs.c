@@ -171,8 +171,12 @@ static int lay_out(struct port **ports, size_t *count, const char *const *names,
     return 0;
 }
 
-static void place_ports(struct port *ports, size_t count, uint8_t *memory) {
-    for (size_t i = 0; i < count; i++) ports[i].data = memory + (uintptr_t)ports[i].data;
+static void place_ports(struct port *ports, size_t count, struct memory *memory) {
+    for (size_t i = 0; i < count; i++) {
+        memory->users++;
+        ports[i].memory = memory;
+        ports[i].data = memory->data + (uintptr_t)ports[i].data;
+    }
 }
 
 int operation_create(struct operation *operation, const char *const *in_names, const size_t *in_bytes, size_t n_in,
@@ -193,15 +197,15 @@ int operation_create(struct operation *operation, const char *const *in_names, c
         operation_destroy(operation);
         return -1;
     }
-    place_ports(operation->inputs, operation->input_count, operation->memory->data);
-    place_ports(operation->outputs, operation->output_count, operation->memory->data);
+    place_ports(operation->inputs, operation->input_count, operation->memory);
+    place_ports(operation->outputs, operation->output_count, operation->memory);
     return memory;
 }
 
 static void free_ports(struct port *ports, size_t count) {
     for (size_t i = 0; i < count; i++) {
         free(ports[i].name);
-        memory_leave(ports[i].lent);
+        memory_leave(ports[i].memory);
     }
     free(ports);
 }
@@ -229,10 +233,10 @@ void operation_describe(const struct operation *operation, struct bytes *message
     describe_ports(operation, operation->outputs, operation->output_count, message);
 }
 
-void port_take(struct port *sink, const struct port *source, struct memory *memory) {
-    struct memory *before = sink->lent;
-    memory->users++;
-    sink->lent = memory;
+void port_take(struct port *sink, const struct port *source) {
+    struct memory *before = sink->memory;
+    source->memory->users++;
+    sink->memory = source->memory;
     sink->data = source->data;
     sink->bytes = source->bytes;
     memory_leave(before);
@@ -266,7 +270,8 @@ void programs_after_fork_in_child(void) {
             for (size_t j = 0; j < program->operation_count; j++) {
                 const struct operation *operation = &program->operations[j];
                 replace_memory(operation->memory);
-                for (size_t k = 0; k < operation->input_count; k++) replace_memory(operation->inputs[k].lent);
+                for (size_t k = 0; k < operation->input_count; k++) replace_memory(operation->inputs[k].memory);
+                for (size_t k = 0; k < operation->output_count; k++) replace_memory(operation->outputs[k].memory);
             }
         }
     }

@@ -22,8 +22,8 @@ struct memory {
 struct port {
     char *name;
     uint8_t *data;
-    size_t bytes;        /* As the caller gave them. */
-    struct memory *lent; /* Another program's, of which the port is a user; NULL for one of this program. */
+    size_t bytes;          /* As the caller gave them. */
+    struct memory *memory; /* What it lies in, of which it is a user: its operation's, or another port's. */
 };
 
 struct operation {
@@ -82,8 +82,8 @@ void operation_destroy(struct operation *operation);
 /* What is told of the ports: how many, then of each its name, its bytes and where it begins. */
 void operation_describe(const struct operation *operation, struct bytes *message);
 
-/* Lets an input port have the place of an output port of another program, whose memory that keeps. */
-void port_take(struct port *sink, const struct port *source, struct memory *memory);
+/* Lets a port have the place of another port, whose memory that keeps. */
+void port_take(struct port *sink, const struct port *source);
 
 struct port *find_port(struct port *ports, size_t count, const char *name);
 

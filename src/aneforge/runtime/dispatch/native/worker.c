@@ -30,10 +30,20 @@
 /* How long a thread looks for an answer before it sleeps. */
 #define SOON_NS 300000L
 
+/* What a worker ends with that has said itself why it cannot start. */
+#define SAID_WHY 70
+
 /* What the worker is told to run. Isolated, so nothing of the client's environment or folder reaches it; where the
- * library lies in the package, that package is the one, whatever else has its name. */
-static const char *const START = "import sys; sys.path[:0] = sys.argv[1:2]; "
-                                 "from aneforge.runtime.dispatch.worker import main; main()";
+ * library lies in the package, that package is the one, whatever else has its name. A client sees one line, and no
+ * traceback of a program that is not its own. */
+static const char *const START = "import sys; sys.path[:0] = sys.argv[1:2]\n"
+                                 "try:\n"
+                                 "    from aneforge.runtime.dispatch.worker import main\n"
+                                 "    main()\n"
+                                 "except BaseException as error:\n"
+                                 "    why = f'{type(error).__name__} {error}'.partition('\\n')[0].strip()\n"
+                                 "    sys.stderr.write(f'ane_open: the engine cannot be started: {why}\\n')\n"
+                                 "    sys.exit(70)\n";
 
 extern char **environ;
 
@@ -48,6 +58,7 @@ static struct {
     worker_number number;
     worker_number last;
     int control;
+    int answered; /* It has answered once, so it had what it needs to start. */
     struct channel *idle;
 } worker = {.lock = PTHREAD_MUTEX_INITIALIZER, .control = -1};
 
@@ -157,8 +168,12 @@ static int spawn(const char *interpreter, const char *root, int end) {
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (error != 0) return report("the engine cannot be started: %s: %s", interpreter, strerror(error));
-    while (waitpid(process, NULL, 0) < 0 && errno == EINTR) continue;
-    return 0;
+    int ended = 0; /* It stays so where the client's own handling of children takes the status away. */
+    while (waitpid(process, &ended, 0) < 0 && errno == EINTR) continue;
+    if (ended == 0) return 0;
+    if (WIFEXITED(ended) && WEXITSTATUS(ended) == SAID_WHY) return -1;
+    return report("the engine cannot be started: %s ended with %s %d", interpreter,
+                  WIFSIGNALED(ended) ? "signal" : "code", WIFSIGNALED(ended) ? WTERMSIG(ended) : WEXITSTATUS(ended));
 }
 
 static int start(void) {
@@ -179,13 +194,22 @@ static int start(void) {
         return -1;
     }
     worker.control = pair[0];
+    worker.answered = 0;
     worker.number = ++worker.last;
     return 0;
+}
+
+/* Whether the worker has ended: it sends nothing over the first socket, so all that can come there is its end. */
+static int has_ended(void) {
+    char byte;
+    const ssize_t got = recv(worker.control, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 worker_number worker_running(int wanted) {
     pthread_once(&prepared, prepare);
     pthread_mutex_lock(&worker.lock);
+    if (worker.number != 0 && wanted && has_ended()) forget();
     if (worker.number == 0 && wanted) start();
     const worker_number number = worker.number;
     pthread_mutex_unlock(&worker.lock);
@@ -278,20 +302,27 @@ static struct channel *take_channel(worker_number number) {
     return channel;
 }
 
-/* Gives a channel back; one that failed means that the worker is gone. */
-static void return_channel(worker_number number, struct channel *channel, int failed) {
+/* Gives a channel back; one that failed means that the worker is gone. Returns whether it ever answered. */
+static int return_channel(worker_number number, struct channel *channel, int failed) {
     pthread_mutex_lock(&worker.lock);
-    if (failed && number == worker.number) forget();
-    if (!failed && number == worker.number) {
-        channel->next = worker.idle;
-        worker.idle = channel;
-        channel = NULL;
+    int answered = 1;
+    if (number == worker.number) {
+        if (failed) {
+            answered = worker.answered;
+            forget();
+        } else {
+            worker.answered = 1;
+            channel->next = worker.idle;
+            worker.idle = channel;
+            channel = NULL;
+        }
     }
     pthread_mutex_unlock(&worker.lock);
     if (channel != NULL) {
         close(channel->socket);
         free(channel);
     }
+    return answered;
 }
 
 static int ask_on(int socket, enum request code, const struct bytes *message, int memory, int *status, char **said) {
@@ -333,6 +364,8 @@ int worker_ask(worker_number number, enum request code, const struct bytes *mess
     if (channel == NULL) return report("the engine's process has ended, and its programs with it");
     int status = -1;
     const int failed = ask_on(channel->socket, code, message, memory, &status, said) != 0;
-    return_channel(number, channel, failed);
-    return failed ? report("the engine's process ended during the request") : status;
+    const int answered = return_channel(number, channel, failed);
+    if (!failed) return status;
+    if (answered) return report("the engine's process ended during the request");
+    return report("the engine's process ended before its first answer; it needs memory for Python with NumPy");
 }
