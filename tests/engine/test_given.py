@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.errors import GraphError, UnknownNameError
+from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 
@@ -59,3 +59,8 @@ def test_names_that_there_are_not_are_an_error() -> None:
         af.run(program, {"x": np.ones((1, 2))}, {"cache": np.ones((1, 2))})
     with pytest.raises(GraphError, match="input 'x' has no value"):
         af.run(program, {})
+
+
+def test_run_refuses_what_is_not_compiled() -> None:
+    with pytest.raises(GraphTypeError, match=r"runs a compiled program .seen Tensor.*af\.compile"):
+        af.run(widened("fp16"), {"x": np.ones((1, 2))})  # type: ignore[arg-type]

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.callsite import warn
+from aneforge.compiler.ir.program import Program
 from aneforge.engine.exactness import label_of_all
 from aneforge.engine.execution.given import expect_known, hand_over
 from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.values import Values
-from aneforge.errors import GraphError, PrecisionWarning
+from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.records import dataclass
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from aneforge.compiler.ir.program import Program
     from aneforge.engine.exactness import Label
     from aneforge.engine.execution.layers import Step
     from aneforge.ops.types import TensorType
@@ -120,10 +120,30 @@ def prepare(program: Program) -> Executable:
     >>> import aneforge as af
     >>> len(prepare(af.build_program(af.input((1, 2)).relu(), af.targets.Family.A16)).steps)
     1
+
+    Raises:
+        GraphTypeError: It is no program.
     """
+    expect_program(program)
     constants = Constants()
     steps = tuple(step_of(layer, program, constants) for layer in program.layers)
     return Executable(program, steps, {name: readers[-1].name for name, readers in program.consumers.items()})
+
+
+def expect_program(given: object) -> None:
+    """Refuse what is not compiled, such as a tensor or a model: the engine runs programs.
+
+    Raises:
+        GraphTypeError: It is no program.
+    """
+    if not isinstance(given, Program):
+        raise GraphTypeError(
+            "the engine runs a compiled program",
+            seen=type(given).__name__,
+            limit="a program",
+            remedy="af.compile(tensor, target=…) gives a model to call; af.build_program(tensor, target) gives a "
+            "program, and so does model.program",
+        )
 
 
 def engine_element(kind: TensorType) -> np.dtype[Any]:
@@ -144,7 +164,7 @@ def run(
 
     Raises:
         UnknownNameError: A value is given for an input or a state that there is not.
-        GraphTypeError: A value is of a type that its input does not take.
+        GraphTypeError: It is no program, or a value is of a type that its input does not take.
         GraphError: An input has no value, or one of another shape, or one that it cannot hold.
     """
     return prepare(program).run(inputs, states, keep=keep)
