@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
     "AmbiguousTargetError",
@@ -101,6 +101,10 @@ class AneforgeError(Exception):
         self.target = target
         self.remedy = remedy
 
+    def __reduce__(self) -> tuple[Callable[..., AneforgeError], tuple[type[AneforgeError], str, dict[str, object]]]:
+        """Travel between processes as what it says, whatever its class was made from."""
+        return restored, (type(self), self.message, self.__dict__)
+
     def __str__(self) -> str:
         where = [
             self.operation,
@@ -116,6 +120,18 @@ class AneforgeError(Exception):
         text = f"{prefix}: {self.message}" if prefix else self.message
         text += f" ({suffix})" if suffix else ""
         return f"{text}. Remedy: {self.remedy}" if self.remedy else text
+
+
+def restored(kind: type[AneforgeError], message: str, state: Mapping[str, object]) -> AneforgeError:
+    """Return an error of another process.
+
+    >>> import pickle
+    >>> print(pickle.loads(pickle.dumps(AneforgeError("the kernel is too wide", operation="conv", seen=14))))
+    conv: the kernel is too wide (seen 14)
+    """
+    error = kind.__new__(kind, message)
+    error.__dict__.update(state)
+    return error
 
 
 class UnknownNameError(AneforgeError, ValueError, KeyError):

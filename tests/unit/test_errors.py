@@ -4,7 +4,16 @@ import pickle
 
 import pytest
 
-from aneforge.errors import AneforgeError, Location, NoDataError, UnknownNameError, UnknownTargetError, nearest_names
+from aneforge.errors import (
+    AneforgeError,
+    Location,
+    NoDataError,
+    UnknownNameError,
+    UnknownTargetError,
+    nearest_names,
+)
+from aneforge.formats.mil.diagnostics import MilError
+from aneforge.formats.mil.program import parse_mil
 
 
 def test_all_parts_are_in_the_message() -> None:
@@ -42,6 +51,13 @@ def test_an_error_survives_a_process_boundary() -> None:
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert str(copy) == str(error)
     assert copy.target == "h20"
+
+
+def test_an_error_with_arguments_of_its_own_survives_too() -> None:
+    with pytest.raises(MilError) as raised:
+        parse_mil("program(1.0) {")
+    copy = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 - our own bytes
+    assert (type(copy), str(copy), copy.line) == (type(raised.value), str(raised.value), 1)
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,12 @@ __all__ = [
     "Model",
     "Models",
     "Opt",
+    "Scheduler",
     "Seed",
     "Shapes",
     "Targets",
     "Verbose",
+    "Workers",
     "buckets_given",
     "budgets_given",
     "level_given",
@@ -138,6 +140,13 @@ Json = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there even if another tool made it.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://head:8786.", show_default=False
+    ),
+]
+Workers = Annotated[int | None, typer.Option(help="Run in that many processes on this machine.", show_default=False)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons whole, however long they are.")]
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 STDOUT = "-"
-MODEL_NAME = "{model}"
-"""What stands for the name of a model in the names of files."""
 
 
 def check(
@@ -152,6 +150,8 @@ def check(
     github: Annotated[
         bool, typer.Option("--github", help="Print annotation lines for a CI log instead of the tables.")
     ] = False,
+    scheduler: given.Scheduler = None,
+    workers: given.Workers = None,
     most: Annotated[int, typer.Option(min=0, help="Findings to print; all are in the files.")] = 5,
     verbose: given.Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
@@ -159,12 +159,13 @@ def check(
     """Say whether a model runs on the Neural Engine of some chips, why not, what to change, and how fast it is.
 
     Without --target it is every chip that is sold and runs MIL programs. --strict here makes more findings count;
-    compile --strict refuses a model that does not run as it is written, as af.compile does. Names of files may hold
-    {{model}}, which stands for the name of each model. Several lengths of an open dimension are checked one by one:
-    --shape tokens=32:128:512.
+    compile --strict refuses a model that does not run as it is written, as af.compile does. Of several models one
+    that cannot be read is an error of its own, and the others are checked. Names of files may hold {{model}}, which
+    stands for the name of each; SARIF and JUnit of all models may be one file. Several lengths of an open dimension
+    are checked one by one: --shape tokens=32:128:512.
 
     Exit codes: 0 passed, 1 failed on findings or a budget (the last line says on which), 2 bad input or usage, 3
-    internal error. Of several models, one that fails is enough for 1.
+    internal error. Of several models it is the largest.
 
     Examples:
     aneforge check model.onnx
@@ -175,13 +176,20 @@ def check(
 
     aneforge check model.onnx -t all --strict --baseline known.json --sarif findings.sarif
 
+    aneforge check zoo/*.onnx --workers 4 --sarif zoo.sarif
+
     aneforge check model.mlpackage --inputs sample.npz --fail-on reject,oversize,saturation
 
     aneforge check model.onnx -t all --evidence measured
     """
-    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.commands.checking import CheckOptions  # noqa: PLC0415 - as above
-    from aneforge.commands.checking import check as checked  # noqa: PLC0415 - as above
+    from aneforge.cli.several_models import (  # noqa: PLC0415 - loaded when it is needed
+        MODEL_NAME,
+        Results,
+        expect_own_names,
+        own_name,
+    )
+    from aneforge.commands.checking import CheckOptions, CheckTask  # noqa: PLC0415 - as above
+    from aneforge.report.forms import JOINED  # noqa: PLC0415 - as above
     from aneforge.report.gate import (  # noqa: PLC0415 - as above
         MAX_LATENCY,
         MAX_MEMORY,
@@ -196,9 +204,17 @@ def check(
 
     wanted = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
              "trace": trace, "netron": netron}  # fmt: skip
-    files = {model: files_of(model, wanted, several=len(models) > 1) for model in models}
+    named = {form: path for form, path in wanted.items() if path is not None}
+    joined = {
+        form: path for form, path in named.items()
+        if len(models) > 1 and form in JOINED and MODEL_NAME not in str(path)
+    }  # fmt: skip
+    own = {form: path for form, path in named.items() if form not in joined}
+    for form, file in own.items():
+        expect_own_names(f"--{form}", str(file), models)
+    files = {model: {form: Path(own_name(path, model)) for form, path in own.items()} for model in models}
     for model in models:
-        refuse_files(files[model], model)
+        refuse_files({**files[model], **joined}, model)
     words = fail_on_words(fail_on) if fail_on is not None else Threshold().fail_on
     threshold = Threshold(
         tuple(dict.fromkeys((*words, *(STRICT if strict else ())))),
@@ -212,7 +228,7 @@ def check(
     )
     known = load_report(baseline) if baseline is not None else None
     buckets = given.buckets_given(shape)
-    if len(buckets) > 1 and any(path is not None for path in wanted.values()):
+    if len(buckets) > 1 and named:
         raise GraphError("files are written of one length at a time", seen=shape, remedy="give each length by itself")
     options = CheckOptions(
         function=function,
@@ -226,43 +242,36 @@ def check(
         opt=given.level_given(opt),
         compress=compress,
     )
+    tasks = [
+        CheckTask(
+            model,
+            given.targets_given(target),
+            replace(options, shapes=given.shapes_given(bucket), name=bucket_name(model, bucket, buckets)),
+        )
+        for model in models
+        for bucket in buckets
+    ]
+    results = Results(tasks, scheduler, workers, "reading the model")
+    reports: list[Report] = []
     passed: list[bool] = []
-    for number, (model, bucket) in enumerate((model, bucket) for model in models for bucket in buckets):
-        with progress("reading the model") as tell:
-            asked = replace(options, shapes=given.shapes_given(bucket), name=bucket_name(model, bucket, buckets))
-            report = checked(model, given.targets_given(target), asked, progress=tell)
+    for number, report in results:
+        model = tasks[number].model
         expect_budgets_used(report, threshold)
         result = outcome(report, threshold, known)
         printed = write_files(report, files[model], model, threshold, known)
         if not quiet and not printed:
-            if number and not github:
+            if reports and not github:
                 typer.echo("")
             show(report, result, most=most, verbose=verbose, github=github)
         passed.append(result.ok)
-    raise typer.Exit(0 if all(passed) else 1)
+        reports.append(report)
+    write_joined(reports, joined, threshold, known)
+    raise typer.Exit(max(results.code, 0 if all(passed) else 1))
 
 
 def bucket_name(model: Path, bucket: list[str], buckets: list[list[str]]) -> str | None:
     """Return what a report of one of several lengths is called; None where there is one."""
     return None if len(buckets) == 1 else f"{model.name} ({', '.join(bucket)})"
-
-
-def files_of(model: Path, wanted: dict[str, Path | None], *, several: bool) -> dict[str, Path | None]:
-    """Return the files of one model: its name stands for {model} in theirs.
-
-    Raises:
-        GraphError: Reports of several models would have one file.
-    """
-    for form, path in wanted.items():
-        if several and path is not None and MODEL_NAME not in str(path):
-            raise GraphError(
-                "the reports of several models would have one file",
-                seen=f"--{form} {path}",
-                remedy=f"--{form} {MODEL_NAME}.{form}",
-            )
-    return {
-        form: None if path is None else Path(str(path).replace(MODEL_NAME, model.stem)) for form, path in wanted.items()
-    }
 
 
 def expect_budgets_used(report: Report, threshold: Threshold) -> None:
@@ -279,20 +288,19 @@ def expect_budgets_used(report: Report, threshold: Threshold) -> None:
             )
 
 
-def refuse_files(files: dict[str, Path | None], model: Path) -> None:
+def refuse_files(files: dict[str, Path], model: Path) -> None:
     """Refuse what cannot be written before any work is done for it.
 
     Raises:
         GraphError: Two forms would be written over one another, a file cannot be written, or it is part of the model.
     """
-    wanted = {form: path for form, path in files.items() if path is not None}
-    if not wanted:
+    if not files:
         return
     from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.forms import refuse_form  # noqa: PLC0415 - as above
 
     options: dict[str, str] = {}
-    for form, path in wanted.items():
+    for form, path in files.items():
         printed = str(path) == STDOUT
         place = STDOUT if printed else os.path.realpath(path)  # one file has many spellings
         if place in options:
@@ -308,24 +316,35 @@ def refuse_files(files: dict[str, Path | None], model: Path) -> None:
 
 
 def write_files(
-    report: Report, files: dict[str, Path | None], model: Path, threshold: Threshold, known: Report | None
+    report: Report, files: dict[str, Path], model: Path, threshold: Threshold, known: Report | None
 ) -> bool:
     """Write every form that was asked for; return whether one was printed instead."""
-    wanted = {form: path for form, path in files.items() if path is not None}
-    if not wanted:
+    if not files:
         return False
-    from aneforge.commands.outputs import save  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.report.forms import written_form  # noqa: PLC0415 - as above
+    from aneforge.report.forms import written_form  # noqa: PLC0415 - loaded when it is needed
 
-    printed = False
-    for form, path in wanted.items():
-        content = written_form(form, report, model, threshold, known)
-        if str(path) == STDOUT:
-            typer.echo(content, nl=False)
-            printed = True
-        else:
-            save(path, content)
-    return printed
+    contents = {form: written_form(form, report, model, threshold, known) for form in files}
+    printed = [write_or_print(path, contents[form]) for form, path in files.items()]
+    return any(printed)
+
+
+def write_joined(reports: list[Report], files: dict[str, Path], threshold: Threshold, known: Report | None) -> None:
+    """Write the reports of several models as one file of each form."""
+    from aneforge.report.forms import joined_form  # noqa: PLC0415 - loaded when it is needed
+
+    for form, path in files.items():
+        write_or_print(path, joined_form(form, reports, threshold, known))
+
+
+def write_or_print(path: Path, content: str | bytes) -> bool:
+    """Write a file, or print it where a dash stands for the file; return whether it was printed."""
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - loaded when it is needed
+
+    if str(path) == STDOUT:
+        typer.echo(content, nl=False)
+        return True
+    save(path, content)
+    return False
 
 
 def show(report: Report, result: Outcome, *, most: int, verbose: bool, github: bool) -> None:

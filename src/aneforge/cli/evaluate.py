@@ -79,15 +79,8 @@ def evaluate(
         bool, typer.Option("--fail-on-bad-sample", help="Stop at a sample that cannot be used.")
     ] = False,
     device: Annotated[str, typer.Option(metavar="NAME", help="What programs run on: cpu.")] = "cpu",
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://head:8786.", show_default=False
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Run in that many processes on this machine.", show_default=False)
-    ] = None,
+    scheduler: given.Scheduler = None,
+    workers: given.Workers = None,
     resize: Annotated[
         str | None,
         typer.Option(

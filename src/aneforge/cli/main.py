@@ -7,19 +7,16 @@ internal error. Ctrl-C ends with 130 and a reader that went away with 141, as sh
 from __future__ import annotations
 
 import functools
-import re
-import shlex
 import shutil
 import sys
 import warnings
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 
 import typer
 
 from aneforge.cli.command_table import COMMANDS, GROUPS, help_of
+from aneforge.cli.error_messages import DEBUG, complain, report_error
 from aneforge.cli.plain_parameters import PlainCommand, PlainGroup
-from aneforge.errors import AneforgeError, IllegalGraphError, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main", "run"]
 
-USAGE_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 3, 130
-DEBUG = "--debug"
+INTERRUPTED = 130
 MOST_COLUMNS = 80
 """Help texts are not wider on a wide terminal: lines of that length are read best."""
 
@@ -153,76 +149,6 @@ def run(arguments: Sequence[str]) -> int:
 def help_width() -> int:
     """Return the width of help texts; by itself the framework goes no lower than 50 columns."""
     return min(shutil.get_terminal_size().columns, MOST_COLUMNS) - 2
-
-
-def complain(text: str) -> None:
-    """Print to standard error, where that is open: the exit code says the same where it is not."""
-    with suppress(OSError):
-        typer.echo(text, err=True)
-
-
-def report_error(error: Exception) -> int:
-    """Print an error as one message and return the exit code for it."""
-    if isinstance(error, InternalError):
-        complain(f"internal error: {error}\n{DEBUG} shows where it happened.")
-        return INTERNAL_ERROR
-    if isinstance(error, AneforgeError | OSError):
-        message = error_text(error)
-        complain(f"error: {message}\n{hint(message)}".rstrip())
-        return USAGE_ERROR
-    complain(
-        f"internal error: {type(error).__name__}: {error}\n"
-        f"This is a mistake of aneforge, not yours. {DEBUG} shows where it happened; please report it with the model."
-    )
-    return INTERNAL_ERROR
-
-
-def error_text(error: AneforgeError | OSError) -> str:
-    """Return what an error says; findings that many operations share are reported once."""
-    if isinstance(error, OSError):
-        return system_text(error)
-    if not isinstance(error, IllegalGraphError):
-        return str(error)
-    from aneforge.commands.noting import refusal_text  # noqa: PLC0415 - loaded when it is needed
-
-    return refusal_text(error)
-
-
-def system_text(error: OSError) -> str:
-    """Return what the system refused: the file, and why; no file is known of where the answer itself is printed.
-
-    >>> system_text(FileNotFoundError(2, "No such file or directory", "models/a"))
-    'at models/a: No such file or directory'
-    >>> system_text(OSError(28, "No space left on device"))
-    'the system refused: No space left on device'
-    """
-    reason = error.strerror or str(error)
-    return f"at {error.filename}: {reason}" if error.filename else f"the system refused: {reason}"
-
-
-def hint(message: str) -> str:
-    r"""Return how to write at the command line what a remedy writes as an argument of a function.
-
-    >>> print(hint('bind them, such as shapes={"batch": 1, "height": 8}').splitlines()[0])
-    hint: here that is --shape batch=1 --shape height=8
-    """
-    _, given, named = message.partition("shapes={")
-    bound = re.findall(r"[\"']([^\"']+)[\"']: (\d+|\(.*?\))", named.partition("}")[0]) if given else []
-    if not bound:
-        return ""
-    from aneforge.report.predicted import OPEN_SHAPES  # noqa: PLC0415 - most commands meet no open dimension
-
-    options = " ".join(f"--shape {shlex.quote(f'{name}={lengths(length)}')}" for name, length in bound)
-    return f"hint: here that is {options}\nhint: {OPEN_SHAPES.id}: {OPEN_SHAPES.message} Remedy: {OPEN_SHAPES.remedy}\n"
-
-
-def lengths(text: str) -> str:
-    """Return a length, or a shape as --shape takes it.
-
-    >>> lengths("1"), lengths("(1, 1,)"), lengths("(...)")
-    ('1', '1,1', '1,…')
-    """
-    return ",".join(part.strip().replace("...", "1,…") for part in text.strip("()").split(",") if part.strip())
 
 
 def main() -> None:

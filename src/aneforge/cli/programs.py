@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from aneforge.commands.compiling import LayerTasks
+    from aneforge.commands.compiling import Emitted, LayerTasks
     from aneforge.commands.running import Ran
     from aneforge.ops.types import Array
 
@@ -36,7 +36,7 @@ OneTarget = Annotated[
 
 
 def compile_(
-    model: given.Model,
+    models: given.Models,
     target: OneTarget,
     emit: Annotated[
         str | None,
@@ -53,7 +53,8 @@ def compile_(
             "-o",
             metavar="PATH",
             help="Where to write it. net.mil is a MIL text with net.weights.bin beside it, net/ a folder with "
-            "model.mil and weights.bin. [default: MODEL.CHIP and the ending of the form]",
+            "model.mil and weights.bin; {{model}} stands for the name of each of several models. [default: MODEL.CHIP "
+            "and the ending of the form]",
             show_default=False,
         ),
     ] = None,
@@ -84,37 +85,58 @@ def compile_(
             readable=False,
         ),
     ] = None,
+    scheduler: given.Scheduler = None,
+    workers: given.Workers = None,
 ) -> None:
-    """Compile a model for one target.
+    """Compile models for one target.
+
+    Of several models one that cannot be compiled is an error of its own, and the others are compiled.
 
     Examples:
     aneforge compile model.onnx -t {new} --emit mlpackage
 
     aneforge compile model.onnx -t {new} -o model.mil
 
+    aneforge compile zoo/*.onnx -t {new} --emit mlpackage --workers 4
+
     aneforge compile model.onnx -t {old} --print-after fuse-epilogue
 
     aneforge compile model.onnx -t {old} --dump-phases phases
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
-    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.commands.compiling import compile_model  # noqa: PLC0415 - as above
+    from aneforge.cli.several_models import Results, expect_own_names, own_name  # noqa: PLC0415 - loaded when needed
+    from aneforge.commands.compiling import CompileTask  # noqa: PLC0415 - as above
     from aneforge.commands.preparing import Preparation  # noqa: PLC0415 - as above
 
     shapes = given.shapes_given(shape)
-    with progress("compiling"):
-        made = compile_model(
+    prepare = Preparation(given.level_given(opt), compress, "auto" if rescale else None, strict)
+    for option, path in (("-o", output), ("--dump-phases", dump_phases)):
+        if path is not None:
+            expect_own_names(option, str(path), models)
+    tasks = [
+        CompileTask(
             model,
             target,
             emit,
-            output,
-            shapes=shapes,
-            print_after=print_after,
-            dump_phases=dump_phases,
-            force=force,
-            prepare=Preparation(given.level_given(opt), compress, "auto" if rescale else None, strict),
+            None if output is None else own_name(output, model),
+            shapes,
+            force,
+            prepare,
+            print_after,
+            None if dump_phases is None else Path(own_name(dump_phases, model)),
         )
+        for model in models
+    ]
+    results = Results(tasks, scheduler, workers, "compiling")
+    for number, made in results:
+        show_compiled(made, tasks[number].dump_phases)
+    raise typer.Exit(results.code)
+
+
+def show_compiled(made: Emitted, phases: Path | None) -> None:
+    """Print what became of a model, or the program itself where that was asked for."""
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+
     if made.text is not None:
         typer.echo(made.text)
         return
@@ -125,7 +147,7 @@ def compile_(
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
         print_wrapped(out, line, indent=2)
     show_layer_tasks(out, made.tasks)
-    for path in (made.path, dump_phases):
+    for path in (made.path, phases):
         if path is not None:
             print_wrapped(out, f"wrote {path}")
 

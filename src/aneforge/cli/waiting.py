@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Task
     from rich.status import Status
 
-__all__ = ["Progress", "bar", "progress"]
+__all__ = ["Progress", "Relay", "bar", "progress"]
 
 PATIENCE = 0.7
 """Seconds before progress is shown: what is faster needs none."""
@@ -57,6 +57,17 @@ class Progress:
             self.ended = True
             if self.shown is not None:
                 self.shown.stop()
+
+
+class Relay:
+    """Passes on what is being done to whatever shows it at the moment: each of several models has a line of its own."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[str, int, int], None] = lambda _what, _done, _total: None
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Say what is being done now."""
+        self.tell(what, done, total)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from aneforge.rules.preflight import look_at, observe_once, verdicts
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from aneforge.commands.model_and_targets import Subject
     from aneforge.commands.sharing import Made
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
-__all__ = ["CheckOptions", "check"]
+__all__ = ["CheckOptions", "CheckTask", "check"]
 
 COREML_FORMATS = (ModelFormat.ML_PACKAGE, ModelFormat.ML_MODEL)
 """Files that are made for Core ML: their first question is where it would run them."""
@@ -78,6 +79,19 @@ class CheckOptions:
     """Add the tasks that programs become, where their form is known."""
     name: str | None = None
     """What the report calls the model; the name of its file if nothing is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """A model file that is checked, as plain values that any process can be sent. Calling it does so."""
+
+    model: Path
+    targets: Sequence[str] | None
+    options: CheckOptions
+
+    def __call__(self, progress: Callable[[str, int, int], None] | None = None) -> Report:
+        """Check the model."""
+        return check(self.model, self.targets, self.options, progress=progress)
 
 
 def check(

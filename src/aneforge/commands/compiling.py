@@ -79,6 +79,40 @@ class LayerTasks:
     """What it carries out, by the names of the user's model."""
 
 
+@dataclass(frozen=True, slots=True)
+class CompileTask:
+    """A model file that is compiled and written, as plain values; a process on another machine needs the same folders.
+
+    Calling it does so.
+    """
+
+    model: Path
+    target: str
+    emit: str | None
+    output: str | None
+    shapes: Shapes | None
+    force: bool
+    prepare: Preparation
+    print_after: str | None = None
+    dump_phases: Path | None = None
+
+    def __call__(self, progress: Callable[[str, int, int], None] | None = None) -> Emitted:
+        """Compile the model."""
+        if progress is not None:
+            progress(f"compiling {self.model.name}", 0, 1)
+        return compile_model(
+            self.model,
+            self.target,
+            self.emit,
+            self.output,
+            shapes=self.shapes,
+            print_after=self.print_after,
+            dump_phases=self.dump_phases,
+            force=self.force,
+            prepare=self.prepare,
+        )
+
+
 def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how far
     model: GraphLike | str | os.PathLike[str],
     target: TargetLike,

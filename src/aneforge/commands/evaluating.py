@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.commands.comparing import REFERENCE, compare_targets
+from aneforge.commands.many_models import cluster_for
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.outputs import refuse_file, writing
 from aneforge.errors import DispatchFloorWarning, GraphError, NotSupportedError, UnknownNameError
@@ -408,16 +409,7 @@ def runner_of(scheduler: str | None, workers: int | None) -> Runner:
         GraphError: A scheduler and a number of workers are given.
         MissingPackageError: Dask is not installed.
     """
-    if scheduler is None and workers is None:
-        return Local()
-    if scheduler is not None and workers is not None:
-        raise GraphError(
-            "a scheduler has its own workers", seen=f"workers {workers}", remedy="give --scheduler or --workers"
-        )
-    from aneforge.evaluation.cluster import Cluster  # noqa: PLC0415 - loaded when it is needed
-
-    expect_package("distributed")
-    return Cluster(scheduler, workers or 1)
+    return cluster_for(scheduler, workers) or Local()
 
 
 def say_nothing(_finished: int, _total: int | None) -> None:

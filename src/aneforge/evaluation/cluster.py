@@ -1,8 +1,9 @@
-"""Shards on the workers of a Dask cluster, which schedules, retries and moves data; a task is `run_shard`.
+"""Tasks on the workers of a Dask cluster, which schedules, retries and moves data.
 
-The job is sent to every worker once; one that joins late fetches it from another. As many shards are under way as
-keep the workers busy, so that memory does not grow with the data. A shard whose worker dies is run by another; one that
-ends several workers in turn is given up and reported, and the rest goes on.
+A task is a shard of an evaluation (`run_shard`) or one of several models (`Cluster.map`). The job of an evaluation is
+sent to every worker once; one that joins late fetches it from another. As many shards are under way as keep the workers
+busy, so that memory does not grow with the data. A shard whose worker dies is run by another; one that ends several
+workers in turn is given up and reported, and the rest goes on.
 """
 # distributed is an extra whose types do not tell synchronous answers from those that are awaited:
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -16,7 +17,7 @@ import logging
 import os
 from collections import Counter
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aneforge.errors import GraphError
 from aneforge.evaluation.jobs import expect_same_build, this_build
@@ -27,7 +28,7 @@ from aneforge.packages import expect_package
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from distributed import Client, Future
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from aneforge.evaluation.samples import Shard
 
 __all__ = ["Cluster"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 LOST = "the workers that held its data were lost"
 AHEAD = 2
@@ -61,9 +65,24 @@ class Cluster:
             MissingPackageError: Dask is not installed.
         """
         expect_package("distributed")
+        expect_same_build(job)
         with self.client() as client:
-            expect_one_version(client, job)
+            expect_one_version(client)
             yield from run_on(client, job, shards)
+
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[int, Result | Exception]]:
+        """Yield what workers made of items, by their numbers, as they finish: a result, or the error instead.
+
+        Raises:
+            GraphError: The scheduler is not there or has no worker, or a worker has another version of the package.
+            MissingPackageError: Dask is not installed.
+        """
+        expect_package("distributed")
+        with self.client() as client:
+            expect_one_version(client)
+            yield from map_on(client, function, items)
 
     @contextmanager
     def client(self) -> Generator[Client]:
@@ -77,7 +96,7 @@ class Cluster:
                     threads_per_worker=threads_for(self.workers),
                     processes=True,
                     dashboard_address=":0",
-                    silence_logs=logging.ERROR,
+                    silence_logs=logging.CRITICAL,  # what a worker says when its scheduler ends first is no error
                 ) as local,
                 distributed.Client(local, set_as_default=False) as client,
             ):
@@ -131,6 +150,27 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
             completed.add(submit(one))
 
 
+def map_on(
+    client: Client, function: Callable[[Item], Result], items: Sequence[Item]
+) -> Iterator[tuple[int, Result | Exception]]:
+    """Yield what workers made of items, by their numbers, as they finish; a lost worker's items go to others."""
+    from distributed import as_completed  # noqa: PLC0415 - an extra
+
+    numbers: dict[str, int] = {}
+    begun: list[Future] = []
+    for number, item in enumerate(items):
+        future = client.submit(function, item, pure=False)
+        numbers[future.key] = number
+        begun.append(future)
+    for future in as_completed(begun, loop=client.loop):
+        number = numbers[future.key]
+        if future.status == "finished":
+            yield number, future.result()
+        else:
+            error = None if future.status == "cancelled" else future.exception()
+            yield number, GraphError(LOST if error is None else said(error))
+
+
 def wanted_under_way(client: Client) -> int:
     """Return how many shards keep the workers busy that are there now."""
     return AHEAD * max(1, len(client.nthreads()))
@@ -162,29 +202,28 @@ def failed(shard: Shard, reason: str) -> FailedShard:
     return FailedShard(shard.number, shard.samples[0].name, shard.samples[-1].name, reason)
 
 
-def expect_one_version(client: Client, job: Job) -> None:
-    """Refuse workers that would compute something else; those that join later refuse by themselves.
+def expect_one_version(client: Client) -> None:
+    """Refuse workers that would compute something else than this process; those that join later refuse by themselves.
 
     Raises:
         GraphError: There is no worker, or one has another version of the package, or none.
     """
     from distributed import TimeoutError as TooLate  # noqa: PLC0415 - an extra
 
-    expect_same_build(job)
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TooLate:
         raise GraphError("the scheduler has no worker", remedy="start some: dask worker ADDRESS") from None
     found = client.run(worker_build, on_error="return")
     other = {worker: said(build) if isinstance(build, Exception) else build for worker, build in found.items()}
-    wrong = {worker: build for worker, build in other.items() if build != job.build}
+    wrong = {worker: build for worker, build in other.items() if build != this_build()}
     if wrong:
         worker, build = next(iter(wrong.items()))
         raise GraphError(
             f"{len(wrong)} of {len(found)} workers have another version of aneforge",
             operation=worker,
             seen=build,
-            limit=job.build,
+            limit=this_build(),
             remedy="install the same version on every worker, and restart the workers",
         )
 

@@ -9,13 +9,13 @@ from aneforge.errors import UnknownNameError
 from aneforge.packages import expect_package
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from aneforge.report.gate import Threshold
     from aneforge.report.model import Report
 
-__all__ = ["FORMS", "refuse_form", "written_form"]
+__all__ = ["FORMS", "JOINED", "joined_form", "refuse_form", "written_form"]
 
 
 def as_json(report: Report) -> str:
@@ -63,6 +63,8 @@ PLAIN: Mapping[str, Callable[[Report], str]] = {
 PASSED, FAILED = "passed", "failed"
 MARKDOWN, JUNIT, NETRON = "markdown", "junit", "netron"
 FORMS = (*PLAIN, MARKDOWN, JUNIT, NETRON)
+JOINED = ("sarif", JUNIT)
+"""Forms whose files hold the reports of several models."""
 
 
 def refuse_form(form: str, model: str | Path | None = None) -> None:
@@ -116,6 +118,19 @@ def written_form(
     if form not in PLAIN:
         raise UnknownNameError.of("form of a report", form, FORMS)
     return PLAIN[form](judged(report, threshold, baseline))
+
+
+def joined_form(
+    form: str, reports: Sequence[Report], threshold: Threshold | None = None, baseline: Report | None = None
+) -> str:
+    """Return the reports of several models as one file of a form of `JOINED`."""
+    if form == JUNIT:
+        from aneforge.report.junit import junit_of_all  # noqa: PLC0415 - loaded when it is needed
+
+        return junit_of_all(reports, threshold, baseline)
+    from aneforge.report.sarif import sarif_of_all  # noqa: PLC0415 - loaded when it is needed
+
+    return sarif_of_all([judged(report, threshold, baseline) for report in reports])
 
 
 def judged(report: Report, threshold: Threshold | None, baseline: Report | None) -> Report:

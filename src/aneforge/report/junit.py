@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from aneforge.report.gate import Threshold, outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aneforge.report.gate import Failed
     from aneforge.report.model import Report, TargetReport
 
-__all__ = ["junit"]
+__all__ = ["junit", "junit_of_all"]
 
 NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 WHOLE = "program"
@@ -33,10 +35,16 @@ def junit(report: Report, threshold: Threshold | None = None, baseline: Report |
     >>> text.count("<testcase "), text.count("<failure ")
     (3, 2)
     """
-    failures = outcome(report, threshold, baseline).failures
+    return junit_of_all([report], threshold, baseline)
+
+
+def junit_of_all(reports: Iterable[Report], threshold: Threshold | None = None, baseline: Report | None = None) -> str:
+    """Return the reports of several models as one file: their suites have the names of model and target."""
     root = ET.Element("testsuites", name="aneforge check")
-    for target in report.targets:
-        root.append(suite(report, target, [one for one in failures if one.target == target.target]))
+    for report in reports:
+        failures = outcome(report, threshold, baseline).failures
+        for target in report.targets:
+            root.append(suite(report, target, [one for one in failures if one.target == target.target]))
     root.set("tests", str(sum(int(one.get("tests", "0")) for one in root)))
     root.set("failures", str(sum(int(one.get("failures", "0")) for one in root)))
     ET.indent(root, " ")

@@ -1,7 +1,7 @@
 """A report as SARIF 2.1.0, the form in which code hosts show what analyses find.
 
-One run, one rule for every id that was found, one result for every finding and the targets that share it. Places in a
-source file become regions; nodes of a model file become logical locations of that file.
+One run for each model, one rule for every id that was found, one result for every finding and the targets that share
+it. Places in a source file become regions; nodes of a model file become logical locations of that file.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aneforge.report.grouping import Grouped
     from aneforge.report.model import Report
     from aneforge.targets import Value
 
-__all__ = ["LEVELS", "sarif"]
+__all__ = ["LEVELS", "sarif", "sarif_of_all"]
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"reject": "error", "oversize": "error", "decompose": "note", "warn": "warning", "info": "note"}
@@ -129,11 +131,18 @@ class Tool(msgspec.Struct):
     driver: Driver
 
 
+class RunDetails(msgspec.Struct):
+    """What distinguishes the runs of one file; code hosts want them all different."""
+
+    id: str
+
+
 class Run(msgspec.Struct):
     """One check."""
 
     tool: Tool
     results: list[Result]
+    automationDetails: RunDetails | msgspec.UnsetType = msgspec.UNSET  # noqa: N815 - the field's name in SARIF
     columnKind: str = "unicodeCodePoints"  # noqa: N815 - the field's name in SARIF
 
 
@@ -155,13 +164,27 @@ def sarif(report: Report) -> str:
     >>> [result["ruleId"] for result in made["runs"][0]["results"]]
     ['ANE-EXTENT-001', 'ANE-EXTENT-001']
     """
+    return sarif_of_all([report])
+
+
+def sarif_of_all(reports: Sequence[Report]) -> str:
+    """Return the reports of several models as one file, with a run for each."""
+    runs = [run_of(report) for report in reports]
+    if len(runs) > 1:
+        for report, run in zip(reports, runs, strict=True):
+            run.automationDetails = RunDetails(f"aneforge/{report.model}/")
+    log = Log(SCHEMA, "2.1.0", runs)
+    return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
+
+
+def run_of(report: Report) -> Run:
+    """Return a report as one run of the tool."""
     found = group_findings(report)
     ids = sorted({one.finding.rule for one in found})
     levels = {one.finding.rule: LEVELS[one.finding.severity] for one in reversed(found)}
     entries = [rule_entry(rule, levels[rule]) for rule in ids]
     results = [result(report, one, ids.index(one.finding.rule)) for one in found]
-    log = Log(SCHEMA, "2.1.0", [Run(Tool(Driver("aneforge", report.tool, entries)), results)])
-    return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
+    return Run(Tool(Driver("aneforge", report.tool, entries)), results)
 
 
 def rule_entry(rule: str, level: str) -> RuleEntry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,7 +170,53 @@ def test_several_models_have_a_verdict_and_a_file_each(
     assert [line.split()[:2] for line in verdicts[:2]] == [["passed:", "masked.onnx"], ["failed:", "wide.onnx"]]
     assert {"masked.json", "wide.json"} <= {path.name for path in Path().iterdir()}
     assert main.run([*both, "--json", "one.json"]) == 2
-    assert "the reports of several models would have one file" in capsys.readouterr().err
+    assert "several models would have one file (seen --json one.json)" in capsys.readouterr().err
+    Path("sub").mkdir()
+    Path("sub", model.name).write_bytes(model.read_bytes())
+    assert main.run(["check", str(model), f"sub/{model.name}", "-t", "m1", "--json", "{model}.json"]) == 2
+    assert "two models have one name, and would have one file (seen masked)" in capsys.readouterr().err
+
+
+def test_sarif_and_junit_of_several_models_are_one_file(model: Path, wide: Path) -> None:
+    assert (
+        main.run(["check", "-q", str(model), str(wide), "-t", "m1", "--sarif", "all.sarif", "--junit", "all.xml"]) == 1
+    )
+    runs = json.loads(Path("all.sarif").read_text(encoding="utf-8"))["runs"]
+    assert [run["automationDetails"]["id"] for run in runs] == ["aneforge/masked.onnx/", "aneforge/wide.onnx/"]
+    assert [{one["ruleId"] for one in run["results"]} >= {"ANE-EXTENT-001"} for run in runs] == [False, True]
+    suites = ET.parse("all.xml").getroot()  # noqa: S314 - a file that the line above wrote
+    assert [one.get("name") for one in suites] == ["masked.onnx on h13", "wide.onnx on h13"]
+    assert suites.get("failures") == str(sum(int(one.get("failures", "")) for one in suites)) != "0"
+
+
+def test_a_model_that_cannot_be_read_does_not_stop_the_others(
+    model: Path, wide: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("broken.onnx").write_bytes(wide.read_bytes()[:40])
+    assert main.run(["check", "broken.onnx", str(model), "-t", "m4", "--fail-on", "none"]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error: ")
+    assert said.err.count("broken.onnx") == 1
+    assert said.out.splitlines()[-1].startswith("passed")
+    assert main.run(["compile", "broken.onnx", str(model), "-t", "m4", "-o", "{model}.mil"]) == 2
+    assert Path("masked.mil").exists()
+    assert "wrote masked.mil" in capsys.readouterr().out
+    assert main.run(["compile", str(wide), str(model), "-t", "m4", "-o", "one.mil"]) == 2
+    assert "several models would have one file (seen -o one.mil)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "0"], "a run needs at least one worker (seen workers 0)"),
+        (["--workers", "2", "--scheduler", "tcp://here:1"], "a scheduler has its own workers (seen workers 2)"),
+    ],
+)
+def test_workers_that_cannot_be(
+    model: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main.run(["check", str(model), "-t", "m4", *options]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

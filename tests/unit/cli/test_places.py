@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 
 import aneforge as af
 from aneforge.cli import main
+from aneforge.cli.error_messages import report_error
 from aneforge.commands.model_files import harm_to_model
 from aneforge.commands.outputs import save
 from aneforge.errors import GraphError
@@ -392,7 +393,7 @@ def test_what_may_not_be_read_or_written_is_one_sentence() -> None:
 
 
 def test_an_error_of_the_system_without_a_file_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.report_error(OSError(28, "No space left on device")) == 2
+    assert report_error(OSError(28, "No space left on device")) == 2
     assert capsys.readouterr().err == "error: the system refused: No space left on device\n"
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import aneforge as af
+from aneforge.cli import main
 from aneforge.commands.evaluating import evaluate
 from aneforge.errors import GraphError
 from evaluation_models import FIRST, SECOND, classifier, drawn, saved_data
@@ -21,7 +24,6 @@ distributed = pytest.importorskip("distributed", reason="a cluster needs Dask (t
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from distributed import LocalCluster
 
@@ -166,3 +168,23 @@ def test_processes_are_started_for_one_run() -> None:
     spread = evaluate(classifier(), samples, FIRST, shard=2, workers=1)
     assert spread.summary == evaluate(classifier(), samples, FIRST, shard=2).summary
     assert np.isfinite(spread.summary.chips[0].error.largest or np.nan)
+
+
+def test_models_that_workers_check_and_compile_give_the_bytes_of_one_process(cluster: LocalCluster) -> None:
+    for number, width in enumerate((8, 20_000)):
+        af.save_mil(af.input((1, 2, 1, width), name="x").relu(), f"m{number}.mil")
+    Path("m2.mil").write_text("program(1.0) {", encoding="utf-8")
+    models = ["m0.mil", "m2.mil", "m1.mil"]
+    spread = ["--scheduler", cluster.scheduler_address]
+    checked = ["check", "-q", *models, "-t", "m1"]
+    assert main.run([*checked, "--json", "{model}.a.json", "--sarif", "a.sarif"]) == 2
+    assert main.run([*checked, "--json", "{model}.b.json", "--sarif", "b.sarif", *spread]) == 2
+    assert Path("a.sarif").read_bytes() == Path("b.sarif").read_bytes()
+    for name in ("m0", "m1"):
+        assert Path(f"{name}.a.json").read_bytes() == Path(f"{name}.b.json").read_bytes()
+    for folder, options in (("here", []), ("there", spread)):
+        Path(folder).mkdir()
+        compiled = ["compile", *models, "-t", "m1", "-o", f"{folder}/{{model}}.mil"]
+        assert main.run([*compiled, *options]) == 2
+    assert contents(Path("here")) == contents(Path("there"))
+    assert set(contents(Path("there"))) == {"m0.mil", "m0.weights.bin", "m1.mil", "m1.weights.bin"}
