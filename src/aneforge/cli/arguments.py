@@ -214,17 +214,17 @@ def magnitudes_given(texts: Sequence[str] | None) -> dict[str, tuple[float, floa
     return found
 
 
-def refuse_json(path: Path | None, model: Path | None = None) -> None:
+def refuse_json(path: Path | None, model: Path | None = None, *, force: bool = False) -> None:
     """Refuse a file for the answer that could not be written, before any work is done for it.
 
     Raises:
-        GraphError: It cannot be written, or is part of the model.
+        GraphError: It cannot be written, is part of the model, or is another tool's and `force` is not given.
     """
     if path is None or str(path) == STDOUT:
         return
-    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - loaded when it is needed
 
-    refuse_file(path, model)
+    refuse_output(path, model, force=force)
 
 
 def write_json(path: Path | None, command: str, answer: object, *, ok: bool = True) -> bool:

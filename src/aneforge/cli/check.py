@@ -150,6 +150,7 @@ def check(
     github: Annotated[
         bool, typer.Option("--github", help="Print annotation lines for a CI log instead of the tables.")
     ] = False,
+    force: given.Force = False,
     scheduler: given.Scheduler = None,
     workers: given.Workers = None,
     most: Annotated[int, typer.Option(min=0, help="Findings to print; all are in the files.")] = 5,
@@ -165,7 +166,9 @@ def check(
     are checked one by one: --shape tokens=32:128:512.
 
     Exit codes: 0 passed, 1 failed on findings or a budget (the last line says on which), 2 bad input or usage, 3
-    internal error. Of several models it is the largest.
+    internal error. Of several models it is the largest. What the compiler has to split (oversize) runs, but not as it
+    is written, and Core ML would not run it on the engine: it fails a check, however little it costs, unless
+    --fail-on reject is given.
 
     Examples:
     aneforge check model.onnx
@@ -214,7 +217,7 @@ def check(
         expect_own_names(f"--{form}", str(file), models)
     files = {model: {form: Path(own_name(path, model)) for form, path in own.items()} for model in models}
     for model in models:
-        refuse_files({**files[model], **joined}, model)
+        refuse_files({**files[model], **joined}, model, force=force)
     words = fail_on_words(fail_on) if fail_on is not None else Threshold().fail_on
     threshold = Threshold(
         tuple(dict.fromkeys((*words, *(STRICT if strict else ())))),
@@ -288,15 +291,16 @@ def expect_budgets_used(report: Report, threshold: Threshold) -> None:
             )
 
 
-def refuse_files(files: dict[str, Path], model: Path) -> None:
+def refuse_files(files: dict[str, Path], model: Path, *, force: bool) -> None:
     """Refuse what cannot be written before any work is done for it.
 
     Raises:
-        GraphError: Two forms would be written over one another, a file cannot be written, or it is part of the model.
+        GraphError: Two forms would be written over one another, a file cannot be written, is part of the model, or is
+            another tool's.
     """
     if not files:
         return
-    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.forms import refuse_form  # noqa: PLC0415 - as above
 
     options: dict[str, str] = {}
@@ -311,7 +315,7 @@ def refuse_files(files: dict[str, Path], model: Path) -> None:
             )
         options[place] = f"--{form} {path}"
         if not printed:
-            refuse_file(path, model)
+            refuse_output(path, model, force=force)
         refuse_form(form, model)
 
 

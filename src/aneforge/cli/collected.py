@@ -24,11 +24,11 @@ def refuse_combination(collect: Path | None, compare: Path | None, *, quick: boo
         raise GraphError("--quick and --runs need --collect", remedy="add --collect FILE.zip")
 
 
-def collect_facts(path: Path, *, quick: bool, runs: int | None) -> None:
+def collect_facts(path: Path, *, quick: bool, runs: int | None, force: bool) -> None:
     """Say what will be written, measure, and write it.
 
     Raises:
-        GraphError: The file cannot be written.
+        GraphError: The file cannot be written, or is another tool's and `force` is not given.
     """
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
@@ -41,11 +41,12 @@ def collect_facts(path: Path, *, quick: bool, runs: int | None) -> None:
         reaches_device,
     )
     from aneforge.commands.collection import CONTENTS, LEFT_OUT, collection_to_bytes  # noqa: PLC0415 - as above
-    from aneforge.commands.outputs import refuse_file, save  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
     from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
     from aneforge.runtime.backends import backends  # noqa: PLC0415 - as above
 
-    refuse_file(path)
+    refuse_output(path, force=force)
     out = console()
     print_wrapped(out, f"{path} will hold:")
     for one in CONTENTS:

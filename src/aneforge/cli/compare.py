@@ -63,6 +63,7 @@ def compare(
     shape: given.Shapes = None,
     most: Annotated[int, typer.Option(min=0, help="Operations to print, the worst first.")] = 20,
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """Compare a model on any number of targets, or with the mathematics, onnxruntime or your own outputs.
 
@@ -92,7 +93,7 @@ def compare(
         raise GraphError("--mark takes one word", seen=mark, limit="all")
     if expect is not None and against is not None:
         raise GraphError("one side too many", seen="--expect and --against", remedy="give one of them")
-    given.refuse_json(json, model)
+    given.refuse_json(json, model, force=force)
     values = given.read_arrays(inputs) if inputs is not None else None
     expected = given.read_arrays(expect) if expect is not None else None
     tolerance = Tolerance(atol or 0.0, rtol or 0.0) if atol is not None or rtol is not None else None

@@ -31,6 +31,7 @@ def demo(
     html: Annotated[
         Path, typer.Option("--html", metavar="FILE", help="Where to write the page.", readable=False)
     ] = Path("demo.html"),
+    force: given.Force = False,
     most: Annotated[int, typer.Option(min=0, help="Findings to print for an embedded model.")] = 3,
     verbose: given.Verbose = False,
 ) -> None:
@@ -53,7 +54,7 @@ def demo(
 
     with progress() as tell:
         story = tell_story(progress=tell)
-        written = write_page(story.report, html)
+        written = write_page(story.report, html, force=force)
     show_story(console(), story, written)
 
 
@@ -69,13 +70,15 @@ def show_model(name: str, target: list[str] | None, *, most: int, verbose: bool)
     show_report(report, outcome(report), most=most, verbose=verbose, command="demo")
 
 
-def write_page(report: Report, path: Path) -> str:
+def write_page(report: Report, path: Path, *, force: bool) -> str:
     """Write the page of a report and return what to say of it; a demonstration goes on without one."""
     from aneforge.commands.outputs import save  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
     from aneforge.errors import AneforgeError  # noqa: PLC0415 - as above
     from aneforge.report.forms import written_form  # noqa: PLC0415 - as above
 
     try:
+        refuse_output(path, force=force)
         save(path, written_form("html", report))
     except (AneforgeError, ImportError, OSError) as error:
         return f"no page was written: {error}"

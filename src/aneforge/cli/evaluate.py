@@ -104,6 +104,7 @@ def evaluate(
     ] = None,
     explain: Annotated[int, typer.Option(min=0, help="The worst samples whose first difference is looked for.")] = 3,
     json: given.Json = None,
+    force: given.Force = False,
     parquet: Annotated[
         Path | None,
         typer.Option(
@@ -132,12 +133,14 @@ def evaluate(
     from aneforge.cli.waiting import bar  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.evaluating import evaluate as evaluated  # noqa: PLC0415 - as above
     from aneforge.commands.evaluation_page import MOST_SHOWN, evaluations_html  # noqa: PLC0415 - as above
-    from aneforge.commands.outputs import refuse_file, save  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
     from aneforge.evaluation.images import ImageOptions  # noqa: PLC0415 - as above
 
-    given.refuse_json(json, models[0])
-    if html is not None:
-        refuse_file(html, models[0])
+    given.refuse_json(json, models[0], force=force)
+    for file in (html, parquet):
+        if file is not None:
+            refuse_output(file, models[0], force=force)
     if parquet is not None and len(models) > 1:
         raise GraphError("a Parquet file has the results of one model", seen=f"{len(models)} models")
     images = ImageOptions(lengths(resize), lengths(crop), scale, numbers("--mean", mean), numbers("--std", std))

@@ -226,6 +226,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Draw inputs that are not given.", show_default=False)
     ] = None,
+    force: given.Force = False,
     verbose: given.Verbose = False,
 ) -> None:
     """Run a compiled container: its own tasks on its own addresses, with the arithmetic of the exact engine.
@@ -238,11 +239,11 @@ def run(
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.hwx_running import run_container  # noqa: PLC0415 - as above
-    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     if output is not None:
-        refuse_file(output, file)
+        refuse_output(output, file, force=force)
     with progress("running the container"):
         ran = run_container(file, values, seed)
     out, label = console(), ran.label

@@ -217,8 +217,7 @@ def run(
     from aneforge.cli.showing import cut_text, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
-    from aneforge.commands.own_files import refuse_foreign  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
     from aneforge.commands.running import run_model  # noqa: PLC0415 - as above
     from aneforge.formats.detection import is_program_file  # noqa: PLC0415 - as above
 
@@ -228,8 +227,7 @@ def run(
         raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**EXAMPLES))
     shapes = given.shapes_given(shape)
     if output is not None:
-        refuse_file(output, model)
-        refuse_foreign([output], force=force)
+        refuse_output(output, model, force=force)
     with progress("running the model"):
         found = run_model(model, names, values, seed=seed, backend=backend, shapes=shapes)
     out = console()
@@ -353,6 +351,7 @@ def bench(
     seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
     shape: given.Shapes = None,
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """Measure how fast the exact engine runs a model here, and show the predicted time of the chip beside it.
 
@@ -365,7 +364,7 @@ def bench(
     from aneforge.commands.benching import bench as measured  # noqa: PLC0415 - as above
     from aneforge.report.numbers import latency_text, time_text  # noqa: PLC0415 - as above
 
-    given.refuse_json(json, model)
+    given.refuse_json(json, model, force=force)
     values = given.read_arrays(inputs) if inputs is not None else None
     names = given.targets_given(target)
     if names is None:

@@ -26,6 +26,7 @@ def diff(
     second: Annotated[Path, typer.Argument(metavar="B.json", show_default=False, readable=False)],
     most: Annotated[int, typer.Option(min=0, help="Findings to print for each target.")] = 10,
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """Show what changed between two reports; the exit code is 1 where something became worse.
 
@@ -39,7 +40,7 @@ def diff(
     from aneforge.commands.diffing import diff as changes  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
-    given.refuse_json(json)
+    given.refuse_json(json, force=force)
     found = changes(load_report(first), load_report(second))
     if given.write_json(json, "diff", found, ok=not found.worse):
         raise typer.Exit(1 if found.worse else 0)
@@ -103,6 +104,7 @@ def explain(
     ],
     every: Annotated[bool, typer.Option("--all", help="Print all rows of a long answer.")] = False,
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """Explain a rule, hardware field, limit, operation, target, pass or route, with the evidence; or a word.
 
@@ -127,7 +129,7 @@ def explain(
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.commands.explaining import explain as explained  # noqa: PLC0415 - as above
 
-    given.refuse_json(json)
+    given.refuse_json(json, force=force)
     found = explained(words)
     if given.write_json(json, "explain", found):
         return
@@ -146,13 +148,14 @@ def explain(
 def targets(
     which: Annotated[str, typer.Argument(metavar="[all|families|known]", help="Which targets.")] = "all",
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """List targets and the chips that have them."""
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_targets  # noqa: PLC0415 - as above
 
-    given.refuse_json(json)
+    given.refuse_json(json, force=force)
     rows = list_targets(which)
     if given.write_json(json, "targets", rows):
         return
@@ -178,6 +181,7 @@ def ops(
         typer.Option(help="Only operations that are native, decompose or reject somewhere.", show_default=False),
     ] = None,
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """List operations and what becomes of them on each family, or on the targets that are named."""
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
@@ -186,7 +190,7 @@ def ops(
     from aneforge.commands.model_and_targets import parts_of  # noqa: PLC0415 - as above
 
     names = [part for text in target for part in parts_of(text)] if target else None
-    given.refuse_json(json)
+    given.refuse_json(json, force=force)
     rows = list_ops(names, category=category, status=status)
     if given.write_json(json, "ops", rows):
         return
@@ -199,14 +203,14 @@ def ops(
     print_wrapped(out, f"{len(rows)} operations. aneforge explain op NAME prints more of one.", style="dim")
 
 
-def routes(json: given.Json = None) -> None:
+def routes(json: given.Json = None, force: given.Force = False) -> None:
     """List the routes to the engine, and what a call by each was published to take."""
     from aneforge.analysis.routes import assumed_route  # noqa: PLC0415 - as above
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_routes  # noqa: PLC0415 - as above
 
-    given.refuse_json(json)
+    given.refuse_json(json, force=force)
     rows = list_routes()
     if given.write_json(json, "routes", rows):
         return
@@ -249,6 +253,7 @@ def doctor(
         ),
     ] = None,
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """Say what is installed here, which backends work, and why others do not.
 
@@ -270,11 +275,11 @@ def doctor(
 
     refuse_combination(collect, compare, quick=quick, runs=runs)
     if collect is not None:
-        collect_facts(collect, quick=quick, runs=runs)
+        collect_facts(collect, quick=quick, runs=runs, force=force)
         return
     if compare is not None:
         raise typer.Exit(compare_facts(compare))
-    given.refuse_json(json)
+    given.refuse_json(json, force=force)
     found = examined()
     if given.write_json(json, "doctor", found, ok=found.ok):
         raise typer.Exit(0 if found.ok else 1)

@@ -6,6 +6,7 @@ the findings, worst first. Tables of counts, legends and reasons come with `-v`.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -13,8 +14,8 @@ from rich.text import Text
 from aneforge.cli.showing import cut_text, print_wrapped, show_answers, show_details, where
 from aneforge.cli.terminal import STYLES, console
 from aneforge.graph.precision import TAKEN
-from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, has_limit, listed, names_once
-from aneforge.report.grouping import fold_results, group_findings
+from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, listed, names_once
+from aneforge.report.grouping import fold_results, group_findings, has_limit
 from aneforge.report.headline import (
     findings_text,
     result_rows,
@@ -24,6 +25,7 @@ from aneforge.report.headline import (
 )
 from aneforge.report.model import COREML, NO, YES
 from aneforge.report.predicted import SOME_TARGETS
+from aneforge.report.time_shares import share_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +49,10 @@ TARGET, RUNS, CHANGE = 1, 2, 5
 LAYOUTS = ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 4), (0, 2, 3, 4))
 """Columns that are shown: as many as fit."""
 GAP = 2
+LEAST_REASON = 36
+"""The width that a reason needs at least where no other result has a time there."""
+LEAST_CHIPS = 20
+"""The width that names of chips need at least where they become several lines."""
 SHOWN_FAILURES = 5
 
 
@@ -87,7 +93,8 @@ def show_verdict(out: Console, text: str, *, ok: bool) -> None:
 def show_rows(out: Console, rows: tuple[ResultRow, ...]) -> None:
     """Print a line for every distinct result; a change stands below it where the line is full.
 
-    A line that is too long loses the compiler's names first; where that is not enough, rows become sentences.
+    A line that is too long loses the compiler's names first, then the names of many chips become several lines; where
+    that is not enough, rows become sentences.
     """
     cells = [[row.chips, " ".join(row.targets), row.runs, row.time, row.cost, row.change] for row in rows]
     with_program = [texts for row, texts in zip(rows, cells, strict=True) if not row.reason]
@@ -97,20 +104,31 @@ def show_rows(out: Console, rows: tuple[ResultRow, ...]) -> None:
         for texts in [[line[column] for line in (cells if column <= RUNS else with_program)]]
     ]
     widths = [width and max(width, len(heading)) for width, heading in zip(widths, HEADINGS, strict=True)]
-    shown = next((columns for columns in LAYOUTS if fits(out, widths, columns)), None)
+    reasons = LEAST_REASON if len(with_program) < len(rows) and not any(widths[RUNS + 1 :]) else 0
+    shown = next((columns for columns in LAYOUTS if rest_width(widths, columns) - GAP <= out.width - reasons), None)
     if shown is None:
-        for row in rows:
-            print_wrapped(out, sentence(row))
-        return
+        shown, widths[0] = LAYOUTS[-1], min(widths[0], out.width - rest_width(widths, LAYOUTS[-1][1:]) - reasons)
+        if widths[0] < LEAST_CHIPS:
+            for row in rows:
+                print_wrapped(out, sentence(row))
+            return
     out.print(line_of(list(HEADINGS), widths, shown, bold=True), soft_wrap=True)
     for row, texts in zip(rows, cells, strict=True):
-        line = line_of(texts, widths, tuple(one for one in shown if one <= RUNS or not row.reason), run=row.runs)
-        if row.reason:
-            line.append(cut_text(row.reason, max(20, out.width - len(line))))
-        line.rstrip()
-        out.print(line, soft_wrap=True)
+        show_row(out, row, texts, widths, tuple(one for one in shown if one <= RUNS or not row.reason))
     if CHANGE not in shown:
         show_changes(out, rows)
+
+
+def show_row(out: Console, row: ResultRow, texts: list[str], widths: list[int], columns: tuple[int, ...]) -> None:
+    """Print the line of a result; what has no program has its reason in the place of a time."""
+    first, *more = textwrap.wrap(texts[0], widths[0], break_on_hyphens=False)
+    line = line_of([first, *texts[1:]], widths, columns, run=row.runs)
+    if row.reason:
+        line.append(cut_text(row.reason, max(20, out.width - len(line))))
+    line.rstrip()
+    out.print(line, soft_wrap=True)
+    for chips in more:
+        out.print(chips, soft_wrap=True)
 
 
 def show_changes(out: Console, rows: tuple[ResultRow, ...]) -> None:
@@ -124,9 +142,9 @@ def show_changes(out: Console, rows: tuple[ResultRow, ...]) -> None:
         print_wrapped(out, f"change: {what}: {cut_text(', '.join(known), max(40, out.width - len(what) - 10))}")
 
 
-def fits(out: Console, widths: list[int], columns: tuple[int, ...]) -> bool:
-    """Return whether a line of some columns fits the terminal."""
-    return sum(widths[column] + GAP for column in columns if widths[column]) - GAP <= out.width
+def rest_width(widths: list[int], columns: tuple[int, ...]) -> int:
+    """Return the width of some columns, with the gap beside each."""
+    return sum(widths[column] + GAP for column in columns if widths[column])
 
 
 def line_of(
@@ -181,7 +199,7 @@ def show_finding(out: Console, report: Report, folded: Folded, *, verbose: bool)
     finding = one.finding
     others = len(folded.others)
     more = f" and {others} more" if others else ""
-    share = "" if finding.share is None else f", {finding.share:.0%} of the time"
+    share = f", {share_text(folded.shares)}" if folded.shares else ""
     on = chips_text(report, one.targets)
     head = f"{finding.severity} {finding.op}{where(one.node, finding.location)}{more} on {on} ({finding.rule}{share})"
     print_wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))

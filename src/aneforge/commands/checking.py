@@ -22,6 +22,7 @@ from aneforge.compiler.verdict import with_compiled
 from aneforge.errors import UnknownNameError
 from aneforge.formats.detection import ModelFormat
 from aneforge.records import dataclass
+from aneforge.report.headline import joined_names, names_of
 from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.rules.nodes import operation_of
@@ -197,26 +198,33 @@ def states_left(states: Mapping[str, Array]) -> Iterator[str]:
 
 def splits_made(found: Sequence[Preflight], made: Sequence[Made], reports: Sequence[TargetReport]) -> Iterator[str]:
     """Yield what the compiler makes of operations that are oversize, in the words of `preflight`, each once."""
-    named: dict[str, list[str]] = {}
+    named: dict[str, list[TargetReport]] = {}
     for verdict, one, report in zip(found, made, reports, strict=True):
         if one.compiled is not None and report.runs == SPLIT:
             for text in with_compiled(verdict, one.compiled).splits:
-                named.setdefault(text, []).append(report.target)
+                named.setdefault(text, []).append(report)
     for text, targets in list(named.items())[:SHOWN_SPLITS]:
-        yield f"on {', '.join(targets)} {text}"
+        yield f"on {chips_in(targets, reports)} {text}"
     if len(named) > SHOWN_SPLITS:
         yield f"{len(named) - SHOWN_SPLITS} more splits are in the notes of the targets"
 
 
+def chips_in(some: Sequence[TargetReport], reports: Sequence[TargetReport]) -> str:
+    """Return the chips of some targets by their shop names."""
+    if len(some) == len(reports) > 1:
+        return "all chips"
+    return joined_names(name for one in some for name in names_of(one))
+
+
 def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:
     """Yield what is said of a model that runs on some of the targets alone, or on some of them as it is written."""
-    split, without = ([one.target for one in reports if one.runs == word] for word in (SPLIT, NO))
+    split, without = ([one for one in reports if one.runs == word] for word in (SPLIT, NO))
     as_it_is = len(reports) - len(split) - len(without)
     if len(reports) in (as_it_is, len(split), len(without)):
         return
     parts = [f"it runs as it is on {as_it_is} of {len(reports)} targets"]
-    parts += [f"after splitting on {', '.join(split)}"] if split else []
-    parts += [f"not on {', '.join(without)}"] if without else []
+    parts += [f"after splitting on {chips_in(split, reports)}"] if split else []
+    parts += [f"not on {chips_in(without, reports)}"] if without else []
     yield f"{SOME_TARGETS.id}: {', '.join(parts[:-1])} and {parts[-1]}"
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import msgspec
 import numpy as np
 
+from aneforge.commands.own_files import ARCHIVE_COMMENT
 from aneforge.errors import GraphError, Location
 from aneforge.records import dataclass
 from aneforge.targets.schema import Entry
@@ -258,6 +259,7 @@ def collection_to_bytes(collection: Collection) -> bytes:
     )
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
+        archive.comment = ARCHIVE_COMMENT
         for content, part in zip(CONTENTS, parts, strict=True):
             entry = zipfile.ZipInfo(content.name, EPOCH)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16

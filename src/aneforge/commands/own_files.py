@@ -11,25 +11,46 @@ import re
 import zipfile
 from typing import TYPE_CHECKING, cast
 
+from aneforge.commands.outputs import is_stream, refuse_file
 from aneforge.errors import GraphError, Location
+from aneforge.evaluation.tables import PARQUET_MARK
+from aneforge.report.tables import CSV_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["ARCHIVE_COMMENT", "made_here", "refuse_foreign"]
+__all__ = ["ARCHIVE_COMMENT", "made_here", "refuse_foreign", "refuse_output"]
 
 ARCHIVE_COMMENT = b"aneforge"
-"""The comment of an .npz archive that is written here."""
+"""The comment of an archive that is written here."""
 HEAD = 1 << 16
-"""Bytes of a file that are looked at."""
-MIL_HEAD = re.compile(
+"""Bytes of a file that are looked at, from its beginning, or from its end where a form says there who made it."""
+MIL_HEAD = (
     rb'program\(1\.3\)\n\[buildInfo = dict<string, string>\(\{\{"coremlc-component-MIL", "[\d.]+"\}, '
     rb'\{"coremlc-version", "[\d.]+"\}(, \{"aneforge\.[^}]*\})*\}\)\]\n'
 )
 """The first lines of MIL text as this package writes them; those of other tools name their tool or have other types."""
 PROGRAM_HEAD, TEXT_HEAD = b"\x89ANEPRG\n", b"program for "
-ANSWER_HEAD = re.compile(rb'\{\s*"version": \d+,\s*"command": ')
+PARQUET_HEAD = b"PAR1"
+BEGINNINGS = tuple(
+    map(
+        re.compile,
+        (
+            MIL_HEAD,
+            rb'\{\s*"version": \d+,\s*"command": ',  # the answer of a command
+            rb'\{\s*"model": "(?:[^"\\]|\\.)*",\s*"format": ',  # a report
+            rb'\{\s*"\$schema": "[^"]*sarif[^"]*"[^}]*"driver": \{\s*"name": "aneforge"',
+            rb'\{"otherData": \{"tool": "aneforge"\}',  # a trace
+            rb"<\?xml [^>]*\?>\s*<testsuites name=\"aneforge check\"",
+            rb"<!doctype html>(?s:.*)<title>[^<]*: aneforge (?:report|evaluation)</title>",
+            rb"# .*\n\n\*\*(?:passed|failed)\*\*: ",  # Markdown
+            ",".join(CSV_COLUMNS).encode(),
+            rb"(?s:.*)\x0a.aneforge\.",  # an ONNX model with verdicts: keys of metadata
+        ),
+    )
+)
+"""How the text forms begin that are written here."""
 
 
 def refuse_foreign(files: Sequence[Path], *, force: bool = False) -> None:
@@ -47,8 +68,22 @@ def refuse_foreign(files: Sequence[Path], *, force: bool = False) -> None:
     raise GraphError(
         "something is there that aneforge did not make, as far as its content tells",
         location=Location(str(there)),
-        remedy="write somewhere else (-o), or replace it with --force",
+        remedy="write somewhere else, or replace it with --force",
     )
+
+
+def refuse_output(path: Path, model: object = None, *, force: bool = False) -> None:
+    """Refuse a file that could not be written, or that another tool made, before any work is done for it.
+
+    >>> from pathlib import Path
+    >>> refuse_output(Path("report.json"))
+
+    Raises:
+        GraphError: It cannot be written, is part of the model, or is not aneforge's and `force` is not given.
+    """
+    refuse_file(path, model)
+    if not is_stream(path):
+        refuse_foreign([path], force=force)
 
 
 def made_here(path: Path) -> bool:
@@ -64,10 +99,13 @@ def made_here(path: Path) -> bool:
             return archive.comment == ARCHIVE_COMMENT
     with path.open("rb") as file:
         head = file.read(HEAD)
+        if head.startswith(PARQUET_HEAD):
+            file.seek(max(0, path.stat().st_size - HEAD))
+            return PARQUET_MARK in file.read()
     return (
         not head
         or head.startswith((PROGRAM_HEAD, TEXT_HEAD))
-        or any(form.match(head) is not None for form in (MIL_HEAD, ANSWER_HEAD))
+        or any(form.match(head) is not None for form in BEGINNINGS)
     )
 
 

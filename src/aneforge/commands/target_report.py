@@ -18,7 +18,7 @@ from aneforge.commands.noting import merge_notes, program_notes, refusal_text
 from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placement
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.risk import Risks
-from aneforge.commands.timeline import HOST, memory_of, round_time, timeline_of
+from aneforge.commands.timeline import memory_of, round_time, timeline_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
@@ -26,6 +26,7 @@ from aneforge.report.gate import STOPPING
 from aneforge.report.grouping import how_bad
 from aneforge.report.model import COREML, DIRECT, Counts, Latency, TargetReport, TimePart
 from aneforge.report.predicted import OWN_PROGRAM
+from aneforge.report.time_shares import time_share
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
 from aneforge.targets.queries import was_measured_on
@@ -113,7 +114,8 @@ class TargetWriter:
             msgspec.structs.replace(one, severity=Severity.WARN, message=f"Core ML runs it elsewhere: {one.message}")
             if one.severity in STOPPING
             else one
-            for one in direct.findings
+            # Shares of the time of a direct dispatch are not shares of this one.
+            for one in (msgspec.structs.replace(one, share=None) for one in direct.findings)
         )
         return replace(
             direct,
@@ -214,18 +216,11 @@ def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def with_shares(findings: Iterable[Finding], timeline: Sequence[Timed]) -> Iterator[Finding]:
     """Yield findings about the form of a program with the share of its time that they are about."""
-    total = sum(one.duration for one in timeline)
-    calls = {one.segment: one.duration for one in timeline if one.engine == HOST}
     for finding in findings:
-        if finding.severity not in TAKING_TIME and finding.rule != OWN_PROGRAM.id:
+        if finding.severity in TAKING_TIME or finding.rule == OWN_PROGRAM.id:
+            yield msgspec.structs.replace(finding, share=time_share(timeline, {finding.node}, finding.rule))
+        else:
             yield finding
-            continue
-        layers = [one for one in timeline if finding.node in one.nodes]
-        spent = sum(one.duration for one in layers)
-        if finding.rule == OWN_PROGRAM.id:
-            spent += sum(calls[segment] for segment in {one.segment for one in layers})
-        known = bool(layers) and total > 0
-        yield msgspec.structs.replace(finding, share=round(spent / total, 2)) if known else finding
 
 
 def latency_of(priced: Cost) -> Latency:

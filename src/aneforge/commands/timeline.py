@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.report.model import Allocated, Memory, Step, Timed
+from aneforge.report.time_shares import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,9 +14,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.compile import Compiled
     from aneforge.engine.exactness import Label
 
-__all__ = ["HOST", "memory_of", "round_time", "timeline_of"]
-
-HOST = "host"
+__all__ = ["memory_of", "round_time", "timeline_of"]
 
 
 def round_time(microseconds: float) -> float:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from aneforge.evaluation.results import Answer, ShardResult
     from aneforge.ops.types import Array
 
-__all__ = ["ARROW", "PARQUET", "TableSource", "open_table", "write_results"]
+__all__ = ["ARROW", "PARQUET", "PARQUET_MARK", "TableSource", "open_table", "write_results"]
 
 PARQUET, ARROW = {".parquet", ".pq"}, {".arrow", ".feather", ".ipc"}
+MARK, PARQUET_MARK = b"tool", b"aneforge"
+"""The metadata by which a file of results says who wrote it."""
 LABELS = ("label", "labels")
 """Columns that hold the labels."""
 IMAGE = "bytes"
@@ -206,7 +208,7 @@ def write_results(path: Path, chips: Sequence[str], shards: Iterable[ShardResult
         "top": pa.list_(pa.int64()), "margin": pa.float64(), "metric": pa.float64(), "error": pa.float64(),
         "relative": pa.float64(), "finite": pa.bool_(), "bits": pa.int64(),
     }  # fmt: skip
-    schema = pa.schema(list(kinds.items()))
+    schema = pa.schema(list(kinds.items()), metadata={MARK: PARQUET_MARK})
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
     try:
         with pq.ParquetWriter(unfinished, schema) as writer:

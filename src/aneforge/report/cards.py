@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
-from aneforge.report.grouping import COSTLY
+from aneforge.report.grouping import COSTLY, kind_of
 from aneforge.report.headline import alike, change_text, costs_of, estimate_text, places, range_text, result_row
 from aneforge.report.model import NO, SPLIT, YES
 from aneforge.report.numbers import time_text
@@ -25,6 +25,8 @@ ANSWERS = {YES: "runs", SPLIT: "runs after splitting", NO: "does not run"}
 """Whether a model runs on a target, in the words of a headline."""
 SHARES = 4
 """What the time is made of: as many parts are named, the others are one."""
+LEAST = 0.01
+"""A smaller share is not named."""
 OTHER = "other"
 NOT_NEEDED = "not needed"
 """How a remedy begins that asks for nothing."""
@@ -106,10 +108,13 @@ def shares_of(costs: dict[str, float]) -> tuple[Share, ...]:
 
     >>> [(one.name, one.share) for one in shares_of({"a": 1.0, "b": 6.0, "c": 0.0, "d": 1.0, "e": 1.0, "f": 1.0})]
     [('b', 0.6), ('a', 0.1), ('d', 0.1), ('other', 0.2)]
+    >>> [(one.name, one.share) for one in shares_of({"a": 0.4, "b": 99.6})]
+    [('b', 0.996), ('other', 0.004)]
     """
     total = sum(costs.values())
     found = sorted(((time, name) for name, time in costs.items() if time > 0), key=lambda one: -one[0])
-    named = found if len(found) <= SHARES else found[: SHARES - 1]
+    seen = [one for one in found if one[0] >= LEAST * total]
+    named = seen if len(seen) <= SHARES and len(seen) == len(found) else seen[: SHARES - 1]
     rest = sum(time for time, _ in found[len(named) :])
     shown = [*((name, time) for time, name in named), *([(OTHER, rest)] if rest else [])]
     return tuple(Share(name, round(time / total, 4)) for name, time in shown)
@@ -118,7 +123,7 @@ def shares_of(costs: dict[str, float]) -> tuple[Share, ...]:
 def worth_making(target: TargetReport) -> tuple[str, ...]:
     """Return the changes to a model that are worth making for a target; findings that fold into one are one."""
     remedies = {
-        (one.rule, one.severity, one.limit): one.op
+        kind_of(one): one.op
         for one in reversed(target.findings)
         if one.remedy
         and not one.remedy.startswith(NOT_NEEDED)

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from aneforge.report.gate import Outcome
     from aneforge.report.grouping import Grouped
     from aneforge.report.model import Report
-    from aneforge.rules.rule import Finding
 
-__all__ = ["chips_text", "closing_line", "evidence_by_chip", "has_limit", "listed", "names_once"]
+__all__ = ["chips_text", "closing_line", "evidence_by_chip", "listed", "names_once"]
 
 SHOWN_NAMES = 6
 
@@ -58,16 +57,6 @@ def evidence_by_chip(report: Report, group: Grouped, *, whole: bool = False) -> 
     if len(found) <= 1:
         return next(iter(found), group.finding.evidence_text)
     return "; ".join(f"{listed(shop_names(report, targets))}: {text}" for text, targets in found.items())
-
-
-def has_limit(finding: Finding) -> bool:
-    """Return whether what was seen and its limit are numbers, so that they say something."""
-    return is_number(finding.seen) and is_number(finding.limit)
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is a number, and no answer of yes or no."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def closing_line(report: Report, result: Outcome) -> str:

@@ -6,15 +6,27 @@ from typing import TYPE_CHECKING
 
 from aneforge.records import dataclass
 from aneforge.report.gate import shared_key
+from aneforge.report.time_shares import time_share
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from aneforge.report.model import Report
+    from aneforge.report.model import Report, TargetReport
     from aneforge.rules.rule import Finding
 
-__all__ = ["COSTLY", "Folded", "Grouped", "fold_results", "group_findings", "how_bad"]
+__all__ = [
+    "COSTLY",
+    "Folded",
+    "FoldedHere",
+    "Grouped",
+    "fold_results",
+    "fold_target",
+    "group_findings",
+    "has_limit",
+    "how_bad",
+    "kind_of",
+]
 
 COSTLY = 0.05
 """From this share of the time on, a finding comes before those that are about less, whatever their severity."""
@@ -37,6 +49,18 @@ class Folded:
     first: Grouped
     others: tuple[str, ...]
     """Names of the other operations."""
+    shares: tuple[float, ...] = ()
+    """The share of the time that all of them take together, on every target where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedHere:
+    """Findings of one target that are reported as one."""
+
+    numbers: tuple[int, ...]
+    """Their places among the findings of the target, the worst first."""
+    share: float | None
+    """The share of the time that they take together."""
 
 
 def group_findings(report: Report) -> tuple[Grouped, ...]:
@@ -62,8 +86,10 @@ def group_findings(report: Report) -> tuple[Grouped, ...]:
     )
 
 
-def how_bad(finding: Finding) -> tuple[object, ...]:
+def how_bad(finding: Finding, together: float | None = None) -> tuple[object, ...]:
     """Return what findings are sorted by, worst first: what cannot run, what costs most time, the severity.
+
+    `together` is the share of the time of all findings that are reported with this one.
 
     >>> from aneforge.rules.rule import Finding
     >>> def found(severity, share):
@@ -73,7 +99,7 @@ def how_bad(finding: Finding) -> tuple[object, ...]:
     >>> [str(one.severity) for one in sorted(some, key=how_bad)]
     ['reject', 'info', 'oversize']
     """
-    share = finding.share or 0.0
+    share = together or finding.share or 0.0
     order = {str(severity): severity.rank for severity in Severity}
     costly = share if share >= COSTLY else 0.0
     return finding.severity != Severity.REJECT, -costly, order[finding.severity], finding.node or 0, finding.rule
@@ -92,9 +118,40 @@ def fold_results(report: Report) -> tuple[Folded, ...]:
     """
     found: dict[tuple[object, ...], list[Grouped]] = {}
     for one in group_findings(report):
-        finding = one.finding
-        found.setdefault((finding.rule, finding.severity, finding.op, finding.limit), []).append(one)
-    return tuple(folded_results(report, same) for same in joined_operations(found.values()))
+        found.setdefault((*kind_of(one.finding), one.finding.op), []).append(one)
+    folded = [folded_results(report, same) for same in joined_operations(found.values())]
+    return tuple(sorted(folded, key=lambda one: how_bad(one.first.finding, max(one.shares, default=None))))
+
+
+def kind_of(finding: Finding) -> tuple[object, ...]:
+    """Return what findings that are folded into one have in common: rule, severity, and a limit that is a number."""
+    return finding.rule, finding.severity, finding.limit if has_limit(finding) else None
+
+
+def has_limit(finding: Finding) -> bool:
+    """Return whether what was seen and its limit are numbers, so that they say something."""
+    return is_number(finding.seen) and is_number(finding.limit)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number, and no answer of yes or no."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def fold_target(target: TargetReport) -> tuple[FoldedHere, ...]:
+    """Return the findings of one target, worst first, those of one kind together."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for number, finding in enumerate(target.findings):
+        kinds.setdefault(kind_of(finding), []).append(number)
+    found = [FoldedHere(tuple(numbers), share_of([target.findings[one] for one in numbers], target))
+             for numbers in kinds.values()]  # fmt: skip
+    return tuple(sorted(found, key=lambda one: how_bad(target.findings[one.numbers[0]], one.share)))
+
+
+def share_of(findings: Sequence[Finding], target: TargetReport) -> float | None:
+    """Return the share of the time of a target that findings of one rule are about together; None if unknown."""
+    nodes = {one.node for one in findings if one.share is not None}
+    return time_share(target.timeline, nodes, findings[0].rule) if nodes else None
 
 
 def joined_operations(groups: Iterable[list[Grouped]]) -> list[list[Grouped]]:
@@ -103,7 +160,7 @@ def joined_operations(groups: Iterable[list[Grouped]]) -> list[list[Grouped]]:
     for same in groups:
         finding = same[0].finding
         targets = frozenset(target for one in same for target in one.targets)
-        found.setdefault((finding.rule, finding.severity, finding.limit, targets), []).extend(same)
+        found.setdefault((*kind_of(finding), targets), []).extend(same)
     return list(found.values())
 
 
@@ -116,4 +173,16 @@ def folded_results(report: Report, same: Sequence[Grouped]) -> Folded:
     return Folded(
         Grouped(first.finding, targets, first.node),
         tuple(name for node, name in others if (node, name) != (first.finding.node, first.node or first.finding.op)),
+        shares_of(report, same),
     )
+
+
+def shares_of(report: Report, same: Sequence[Grouped]) -> tuple[float, ...]:
+    """Return the share of the time that findings are about together, on every target where it is known."""
+    kinds = {(kind_of(one.finding), one.finding.op) for one in same}
+    found: list[float] = []
+    for target in report.targets:
+        here = [one for one in target.findings if (kind_of(one), one.op) in kinds]
+        share = share_of(here, target) if here else None
+        found += [] if share is None else [share]
+    return tuple(found)

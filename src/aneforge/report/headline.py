@@ -12,6 +12,7 @@ from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
 from aneforge.report.model import COREML, NO, SPLIT, YES
 from aneforge.report.numbers import time_text
+from aneforge.report.time_shares import HOST
 from aneforge.targets import database
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ __all__ = [
     "with_shop_name",
 ]
 
-HOST, ENGINE = "host", "ANE"
+ENGINE = "ANE"
 NEAR = 1.1
 """Times of one row differ by at most this factor; the intervals of predictions are several times as wide."""
 FEW = 3

@@ -7,12 +7,13 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, has_limit, names_once
+from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, names_once
 from aneforge.report.gate import outcome
-from aneforge.report.grouping import fold_results, group_findings
+from aneforge.report.grouping import fold_results, group_findings, has_limit, kind_of
 from aneforge.report.headline import findings_text, result_rows, verdict_line, with_shop_name
 from aneforge.report.model import COREML, DIRECT
 from aneforge.report.numbers import bytes_text, latency_text
+from aneforge.report.time_shares import share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from aneforge.report.grouping import Folded
     from aneforge.report.headline import ResultRow
     from aneforge.report.model import Report, TargetReport
-    from aneforge.rules.rule import Finding
 
-__all__ = ["annotation_lines", "csv_text", "markdown"]
+__all__ = ["CSV_COLUMNS", "annotation_lines", "csv_text", "markdown"]
 
 PATHS = {DIRECT: "direct dispatch", COREML: "Core ML"}
 """How a model reaches the engine, in words."""
@@ -98,7 +98,7 @@ def finding_lines(report: Report) -> Iterator[str]:
     for folded in found:
         one, finding = folded.first, folded.first.finding
         at = f" at `{one.node}`" if one.node else ""
-        share = "" if finding.share is None else f", {finding.share:.0%} of the time"
+        share = f", {share_text(folded.shares)}" if folded.shares else ""
         chips = chips_text(report, one.targets)
         yield f"- **{finding.severity}** `{finding.op}`{at}{more_text(folded)} on {chips} ({finding.rule}{share})"
         yield f"    - {cell(with_shop_name(report, finding))}"
@@ -200,11 +200,6 @@ def fails_by(folded: Folded, result: Outcome) -> bool:
     kind = kind_of(folded.first.finding)
     counted = [one for one in result.failures if one.finding is not None and kind_of(one.finding) == kind]
     return any(one.target in folded.first.targets for one in counted)
-
-
-def kind_of(finding: Finding) -> tuple[object, ...]:
-    """Return what findings that are folded into one have in common."""
-    return finding.rule, finding.severity, finding.limit
 
 
 def annotation(report: Report, folded: Folded, *, fails: bool) -> str:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from aneforge.report.time_shares import HOST
+
 if TYPE_CHECKING:
     from aneforge.report.model import Report, TargetReport, Timed
 
 __all__ = ["chrome_trace"]
 
-ENGINES = ("host", "NE", "PE", "TE", "DMA")
+ENGINES = (HOST, "NE", "PE", "TE", "DMA")
 
 
 class Arguments(msgspec.Struct, omit_defaults=True):
@@ -39,9 +41,16 @@ class Event(msgspec.Struct, omit_defaults=True):
     args: Arguments | None = None
 
 
+class Maker(msgspec.Struct):
+    """Who wrote a trace."""
+
+    tool: str = "aneforge"
+
+
 class Trace(msgspec.Struct):
     """The whole file."""
 
+    otherData: Maker  # noqa: N815 - the field's name in the format
     traceEvents: list[Event]  # noqa: N815 - the field's name in the format
     displayTimeUnit: str = "ns"  # noqa: N815 - as above
 
@@ -65,7 +74,7 @@ def chrome_trace(report: Report) -> str:
         ]
         events += [layer_event(report, one, process) for one in target.timeline]
         events += memory_events(target, process)
-    return msgspec.json.format(msgspec.json.encode(Trace(events)), indent=0).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(Trace(Maker(), events)), indent=0).decode() + "\n"
 
 
 def layer_event(report: Report, one: Timed, process: int) -> Event:
@@ -73,7 +82,7 @@ def layer_event(report: Report, one: Timed, process: int) -> Event:
     names = ", ".join(report.nodes[node].name for node in one.nodes)
     shown = Arguments(None, one.segment, one.partition, one.bound, one.exactness, names or None)
     thread = ENGINES.index(one.engine)
-    name, category = f"{one.kind} {one.layer}", f"segment {one.segment}"
+    name, category = f"{one.kind} {one.layer}", f"program {one.segment}"
     return Event(name, "X", process, thread, one.start, one.duration, category, shown)
 
 
@@ -83,7 +92,7 @@ def memory_events(target: TargetReport, process: int) -> list[Event]:
         return []
     starts: dict[int, float] = {}
     for one in target.timeline:
-        if one.engine != "host":
+        if one.engine != HOST:
             starts.setdefault(one.step, one.start)
     return [
         Event("on-chip bytes", "C", process, 0, starts[one.step], args=Arguments(bytes=one.buffers + one.windows))

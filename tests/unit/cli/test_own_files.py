@@ -15,6 +15,7 @@ import aneforge as af
 from aneforge.cli import main
 from aneforge.cli.arguments import read_arrays
 from aneforge.commands.own_files import made_here
+from report_models import saved
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
@@ -84,6 +85,74 @@ def test_arrays_of_others_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run([*asked, "--force"]) == 0
     assert made_here(Path("y.npz"))
     assert main.run(asked) == 0
+
+
+REPORTS = ("json", "sarif", "junit", "markdown", "csv", "html", "trace")
+
+
+def check_cnn(*options: str) -> int:
+    """Check the model on one chip."""
+    return main.run(["check", "cnn/model.mil", "-t", "m4", "--path", "direct", "--quiet", *options])
+
+
+@pytest.mark.parametrize("form", REPORTS)
+def test_reports_replace_reports_and_nothing_else(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file, asked = Path("report"), (f"--{form}", "report")
+    assert check_cnn(*asked) == 0
+    written = file.read_bytes()
+    assert made_here(file)
+    assert check_cnn(*asked) == 0, "its own report is replaced"
+    for other in (
+        b"my notes\n",
+        b"# Notes\n\nnothing passed\n",
+        b'{"model": "mine"}',
+        b"<!doctype html><title>x</title>",
+    ):
+        file.write_bytes(other)
+        assert check_cnn(*asked) == 2
+        assert FOREIGN in capsys.readouterr().err
+        assert file.read_bytes() == other
+    assert check_cnn(*asked, "--force") == 0
+    assert file.read_bytes() == written
+
+
+def test_a_model_with_verdicts_replaces_itself_and_no_other_model(capsys: pytest.CaptureFixture[str]) -> None:
+    saved(Path("net.onnx"), 64)
+    saved(Path("other.onnx"), 32)
+    before = Path("other.onnx").read_bytes()
+    asked = ["check", "net.onnx", "-t", "m4", "--quiet", "--netron"]
+    assert main.run([*asked, "other.onnx"]) == 2
+    assert FOREIGN in capsys.readouterr().err
+    assert Path("other.onnx").read_bytes() == before
+    assert [main.run([*asked, "judged.onnx"]) for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["targets"], ["ops"], ["routes"], ["doctor"], ["explain", "relu"],
+        ["bench", "cnn/model.mil", "-t", "m4", "--runs", "1"], ["compare", "cnn/model.mil", "-t", "m4", "--seed", "0"],
+    ],
+    ids=lambda asked: asked[0],
+)  # fmt: skip
+def test_answers_replace_answers_and_nothing_else(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path("answer.json")
+    file.write_text("[]\n", encoding="utf-8")
+    assert main.run([*asked, "--json", str(file)]) == 2
+    assert FOREIGN in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == "[]\n"
+    assert main.run([*asked, "--json", str(file), "--force"]) == 0
+    assert main.run([*asked, "--json", str(file)]) == 0
+
+
+def test_the_page_of_the_demo_replaces_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path("demo.html")
+    page.write_text("mine\n", encoding="utf-8")
+    assert main.run(["demo"]) == 0
+    assert "no page was written" in capsys.readouterr().out
+    assert page.read_text(encoding="utf-8") == "mine\n"
+    assert main.run(["demo", "--force"]) == 0
+    assert made_here(page)
 
 
 def test_weights_of_others_are_kept(capsys: pytest.CaptureFixture[str]) -> None:

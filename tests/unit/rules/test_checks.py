@@ -220,7 +220,7 @@ STEPS = {"ANE-MATRIXMULT-006": 2}
 """How far one past the limit is, where the unit is not 1."""
 OWN_LIMITS = {"ANE-GATHER-003", "ANE-QUIRK-002", "ANE-QUIRK-003"}
 """Rules that say what the operation itself should have been."""
-FLOOR_RULES = {f"ANE-FLOOR-00{number}" for number in range(2, 8)}
+FLOOR_RULES = {f"ANE-FLOOR-00{number}" for number in range(2, 9)}
 """Rules whose value is the operation's own floor in the op table; they have tests of their own below."""
 TARGETS = [
     next(target for target in database().targets.values() if target.tier == tier) for tier in database().tiers.values()
@@ -405,6 +405,10 @@ def test_below_the_floor_everything_is_rejected() -> None:
         ("non_zero", "ANE-FLOOR-004", 2, False),
         ("non_zero", "ANE-FLOOR-007", 2, True),
         ("non_zero", "ANE-FLOOR-007", 5, True),
+        ("lstm", "ANE-FLOOR-005", 2, False),
+        ("lstm", "ANE-FLOOR-008", 2, True),
+        ("gru", "ANE-FLOOR-008", 5, True),
+        ("tan", "ANE-FLOOR-008", 5, False),
         ("not_in_the_table", "ANE-FLOOR-005", 2, False),
         ("not_in_the_table", "ANE-FLOOR-002", 2, False),
     ],

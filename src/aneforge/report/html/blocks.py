@@ -18,6 +18,7 @@ import msgspec
 from aneforge.records import dataclass
 from aneforge.report.cards import cards
 from aneforge.report.glossary import find_term
+from aneforge.report.grouping import fold_target
 from aneforge.report.headline import joined_names, reason_of, shop_name, summary_line
 from aneforge.report.headline import names_of as chips_of
 from aneforge.report.model import Allocated, Difference, EmittedTask, Node, RefusedLayer, Step, Timed
@@ -143,6 +144,10 @@ def target_entry(report: Report, target: TargetReport, blocks: Blocks) -> Json:
         "verdicts": blocks.add(("verdicts", target.verdicts), lambda: column(target.verdicts)),
         "findings": blocks.add(
             ("findings", *map(without_target, target.findings)), lambda: columns(Finding, target.findings)
+        ),
+        "groups": blocks.add(
+            ("groups", *map(without_target, target.findings), target.timeline),
+            lambda: [{"numbers": list(one.numbers), "share": one.share} for one in fold_target(target)],
         ),
         "timeline": blocks.add(("timeline", target.timeline), lambda: columns(Timed, target.timeline)),
         "memory": blocks.add(("memory", memory), lambda: memory_content(memory)),

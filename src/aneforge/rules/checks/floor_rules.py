@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aneforge.ops.decomposition import Decomposition
-from aneforge.ops.op import Below, Support, Trait
+from aneforge.ops.op import Below, Category, Support, Trait
 from aneforge.ops.table import ops
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
@@ -67,7 +67,7 @@ def decomposed_everywhere(subject: Subject) -> Iterator[Seen]:
     Remedy: not needed; expect more layers and the rounding of each.
     """
     found = decomposition_of(subject)
-    if found and not computed_operands(found, subject):
+    if found and not computed_operands(found, subject) and not is_recurrent(subject):
         yield Seen(NO_FAMILY, str(found))
 
 
@@ -90,6 +90,23 @@ def data_shape(_: Subject) -> Iterator[Seen]:
     Remedy: keep it on the host, or multiply by a mask of the same shape.
     """
     yield Seen(NO_FAMILY)
+
+
+@rule("ANE-FLOOR-008", Severity.DECOMPOSE, bound="family", relation=Relation.AT_MOST)
+def unrolled(subject: Subject) -> Iterator[Seen]:
+    """{op} has no native form on any target; on {target} it becomes {what}, so its time grows with the sequence.
+
+    Remedy: a short sequence needs no change. For a long one, run one step per call and keep its hidden values as
+    states, or use convolutions, which compute all steps at once.
+    """
+    found = decomposition_of(subject)
+    if found and is_recurrent(subject):
+        yield Seen(NO_FAMILY, str(found))
+
+
+def is_recurrent(subject: Subject) -> bool:
+    """Return whether an operation computes the steps of a sequence one after another."""
+    return ops()[subject.op].category is Category.RECURRENT
 
 
 def has_data_shape(subject: Subject) -> bool:

@@ -108,10 +108,10 @@ def test_targets_with_one_program_share_its_blocks() -> None:
     report = replace(sample_report(50, 1), targets=(first, replace(first, target="twin")))
     index, blocks = index_of(report)
     one, other = cast("list[dict[str, Json]]", index["targets"])
-    for part in ("verdicts", "findings", "timeline", "memory", "tasks", "remarks"):
+    for part in ("verdicts", "findings", "groups", "timeline", "memory", "tasks", "remarks"):
         assert one[part] == other[part]
     assert (one["target"], other["target"]) == ("chip-a", "twin")
-    assert len(blocks) == 8
+    assert len(blocks) == 9
 
 
 def test_heat_counts_differences_by_operation() -> None:

@@ -73,13 +73,14 @@ function loadTarget(number) {
 
 /** @param {any} entry */
 async function readTarget(entry) {
-  const [verdicts, findings, timeline, memory, tasks, remarks] = await Promise.all(
-    [entry.verdicts, entry.findings, entry.timeline, entry.memory, entry.tasks, entry.remarks].map(block),
+  const [verdicts, findings, groups, timeline, memory, tasks, remarks] = await Promise.all(
+    [entry.verdicts, entry.findings, entry.groups, entry.timeline, entry.memory, entry.tasks, entry.remarks].map(block),
   );
   const target = {
     entry,
     verdicts: column(verdicts),
     findings: columnsOf(findings),
+    groups,
     timeline: columnsOf(timeline),
     memory: memory && { steps: columnsOf(memory.steps), allocations: columnsOf(memory.allocations) },
     emission: tasks && { ...tasks, tasks: columnsOf(tasks.tasks), refused: columnsOf(tasks.refused) },

@@ -20,7 +20,7 @@ function buildFindings() {
   const all = el("details", { class: "more" }, el("summary", { text: "All findings as a table" }), table.element);
   byId("findings-body").append(groups, all);
   listen("target", () => {
-    const found = findingGroups();
+    const found = state.target.groups;
     const cards = found.slice(0, GROUPS_SHOWN).map(groupCard);
     groups.replaceChildren(...cards);
     if (!found.length) groups.append(el("p", { class: "quiet", text: "No findings for this chip." }));
@@ -30,25 +30,10 @@ function buildFindings() {
   });
 }
 
-/** Findings of one rule, severity and limit, as the terminal puts them together; the worst of them first. */
-function findingGroups() {
-  const { rule, severity, limit, length } = state.target.findings;
-  /** @type {Map<string, number[]>} */
-  const groups = new Map();
-  for (let number = 0; number < length; number += 1) {
-    const key = JSON.stringify([rule[number], severity[number], limit[number]]);
-    const group = groups.get(key);
-    if (group) group.push(number);
-    else groups.set(key, [number]);
-  }
-  return [...groups.values()];
-}
-
-/** @param {number[]} group */
-function groupCard(group) {
+/** @param {{numbers: number[], share: number | null}} together Findings of one kind, the worst first. */
+function groupCard({ numbers: group, share }) {
   const findings = state.target.findings;
   const [first] = group;
-  const share = findings.share[first];
   return el("article", { class: "finding group", "data-severity": findings.severity[first] },
     el("div", { class: "group-head" },
       badge(findings.severity[first]),
