@@ -115,7 +115,8 @@ def sarif_findings(report: Report) -> Iterator[Finding]:
 
 
 HEAD = re.compile(
-    r"- \*\*(\w+)\*\* `[^`]*`(?: at `([^`]*)`)?(?: and (\d+) more)? on .* \((\S+?)(?:, \d+% of the time)?\)"
+    r"- \*\*(\w+)\*\* `[^`]*`(?: at `([^`]*)`)?(?: and (\d+) more)? on .* "
+    r"\((\S+?)(?:, (?:\d+-|less than )?\d+% of the time)?\)"
 )
 """Severity, name of the node, number of others, rule."""
 
