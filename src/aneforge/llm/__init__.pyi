@@ -6,3 +6,9 @@ from .architectures import names as names
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import FolderCheckpoint as FolderCheckpoint
 from .settings import ModelSettings as ModelSettings
+from .speculative import Speculation as Speculation
+from .speculative import draft_by_model as draft_by_model
+from .speculative import draft_by_repetition as draft_by_repetition
+from .speculative import generate_speculatively as generate_speculatively
+from .token_sampling import Sampling as Sampling
+from .token_sampling import choose_token as choose_token
