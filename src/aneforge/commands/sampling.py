@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.commands.output_errors import output_error
+from aneforge.commands.watching import kind_of
 from aneforge.errors import NotSupportedError
 from aneforge.graph.reference import evaluate
 
@@ -65,4 +66,4 @@ class SampleRuns:
 def datapath_key(target: Target, compiled: Compiled) -> object:
     """Return what the values of a program depend on: its layers, and all that is known of the target's datapath."""
     datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
-    return id(compiled.program.layers), target.family, datapath
+    return id(compiled.program.layers), kind_of(target), datapath

@@ -1,32 +1,36 @@
 """Compiles a graph for many targets, each distinct program once.
 
 Two targets that give the same answer to every question that the compiler asked get the same program, so the questions
-are noted while it compiles. What a target says of itself by name only (its notes, its evidence) is made anew.
+are noted while it compiles. Where some answers differ, passes that did not ask for them are not run again: what each
+made is kept with the answers that it was given. What a target says of itself by name only (its notes, its evidence) is
+made anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from aneforge.commands.watching import Answers, Watch, answers_alike, kind_of
 from aneforge.compiler.compile import Compiled, Later, build, expect_accepted
+from aneforge.compiler.lower.lower import lower
+from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
 from aneforge.errors import GraphError
 from aneforge.records import dataclass
-from aneforge.targets import Properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
+    from typing import TypeVar
 
+    from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
-    from aneforge.targets import Property, Target, Value
+    from aneforge.targets import Target
 
-__all__ = ["Answers", "Compiler", "Made", "Question", "answer_of", "watched"]
+    Found = TypeVar("Found")
 
-Question = tuple[str, str]
-"""A group of properties, and the name of one in it."""
-Answers = tuple[tuple[Question, "Value | None"], ...]
+__all__ = ["Compiler", "Made"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +50,26 @@ class Shared:
     made: Made
 
 
-class Watched(Properties):
-    """Properties that note which of them are asked for."""
+@dataclass(slots=True, eq=False)
+class Stage:
+    """A program somewhere in the pipeline, and what became of it."""
 
-    __slots__ = ("asked",)
-
-    asked: set[Question]
-
-    @classmethod
-    def of(cls, known: Properties, asked: set[Question]) -> Watched:
-        """Return properties that note questions in a set."""
-        made = cls(known.group, known.target, known.tier, known.table, known.aliases)
-        object.__setattr__(made, "asked", asked)
-        return made
-
-    def __iter__(self) -> Iterator[str]:
-        self.asked.update((self.group, name) for name in self.table)
-        return super().__iter__()
-
-    def _property(self, name: str) -> Property:
-        self.asked.add((self.group, self.aliases.get(name, name)))
-        return super()._property(name)
+    program: Program
+    passed: dict[int, list[tuple[Answers, Stage]]] = field(default_factory=dict[int, "list[tuple[Answers, Stage]]"])
+    """What each pass made of it, by the number of the pass, with the answers that it was given."""
+    laid_out: list[tuple[Answers, Later]] = field(default_factory=list["tuple[Answers, Later]"])
+    """Its schedules and memory plans, with the answers that they rest on."""
 
 
 class Compiler:
-    """Compiles one graph; programs that several targets share are made once."""
+    """Compiles one graph; programs that several targets share are made once, and so is what passes share."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.shared: list[Shared] = []
+        self.lowered: dict[int, tuple[Graph, Program]] = {}
+        """What graphs after conversion are lowered to, by their identity: no target changes it."""
+        self.started: list[Stage] = []
 
     def compile(self, target: Target) -> Made:
         """Return what the graph becomes on a target.
@@ -83,49 +78,80 @@ class Compiler:
         """
         kind = kind_of(target)
         for one in self.shared:
-            if one.kind == kind and all(answer_of(target, asked) == answer for asked, answer in one.answers):
+            if one.kind == kind and answers_alike(target, one.answers):
                 return checked(renamed(one.made, target))
-        asked: set[Question] = set()
-        made = compiled(self.graph, watched(target, asked))
+        passing = Passing(self, Watch(target))
+        made = passing.compiled()
         if made.compiled is not None:
-            answers = tuple((question, answer_of(target, question)) for question in sorted(asked))
-            self.shared.append(Shared(kind, answers, made))
+            self.shared.append(Shared(kind, passing.watch.all_answers, made))
             made = checked(renamed(made, target))
         return made
 
+    def lower(self, graph: Graph, target: Target) -> Program:
+        """Return the program of a converted graph, each lowered once."""
+        if id(graph) not in self.lowered:
+            self.lowered[id(graph)] = graph, lower(graph, target)
+        return replace(self.lowered[id(graph)][1], target=target)
 
-def kind_of(target: Target) -> tuple[object, ...]:
-    """Return all that decides a program beside the properties."""
-    streams = tuple((name, stream.streams) for name, stream in target.streams.items())
-    return target.tier, target.family, target.legality, streams
-
-
-def answer_of(target: Target, question: Question) -> Value | None:
-    """Return what a target says to a question; nothing where it is not known."""
-    group, name = question
-    return next(known for known in target.groups.values() if known.group == group).get(name)
-
-
-def watched(target: Target, asked: set[Question]) -> Target:
-    """Return a target that notes what it is asked."""
-    return replace(
-        target,
-        hal=Watched.of(target.hal, asked),
-        limits=Watched.of(target.limits, asked),
-        datapath=Watched.of(target.datapath, asked),
-        geometry=Watched.of(target.geometry, asked),
-    )
+    def start(self, program: Program) -> Stage:
+        """Return the stage of a program that was lowered: that of an earlier one with the same layers and notes."""
+        for one in self.started:
+            if one.program.layers is program.layers and one.program.notes == program.notes:
+                return one
+        self.started.append(Stage(program))
+        return self.started[-1]
 
 
-def compiled(graph: Graph, target: Target) -> Made:
-    """Compile a graph for a target; one that runs no MIL programs is refused, as everywhere."""
-    try:
-        found = build(graph, target)
-        found.observed  # noqa: B018 - targets that share the program share it, too
-        found.plan  # noqa: B018 - what it asks of the target decides whether another may share it
-    except GraphError as refusal:
-        return Made(None, failure=refusal)
-    return Made(found)
+class Passing:
+    """Compiles for one target; stages that were given the same answers for another are not run again."""
+
+    def __init__(self, compiler: Compiler, watch: Watch) -> None:
+        self.compiler, self.watch = compiler, watch
+        self.stage: Stage
+
+    def compiled(self) -> Made:
+        """Compile the graph; a target that runs no MIL programs is refused, as everywhere."""
+        try:
+            found = build(self.compiler.graph, self.watch.target, lower=self.compiler.lower, run=self.run)
+            return Made(replace(found, later=self.lay_out(found)))
+        except GraphError as refusal:
+            return Made(None, failure=refusal)
+
+    def run(self, program: Program) -> Program:
+        """Return what the passes make of a lowered program."""
+        self.stage = self.compiler.start(program)
+        own: Program | None = program
+        for number, one in enumerate(PIPELINE.passes):
+            known = self.stage.passed.setdefault(number, [])
+            following = self.known(known)
+            if following is None:
+                given = self.of_target(own)
+                self.watch.begin()
+                own = one(given).program
+                following = self.stage if own is given else Stage(own)
+                known.append((self.watch.answers(), following))
+            elif following is not self.stage:
+                own = None
+            self.stage = following
+        return self.of_target(own)
+
+    def of_target(self, own: Program | None) -> Program:
+        """Return the program of the stage for this target, where it is not there yet."""
+        return own or replace(self.stage.program, target=self.watch.target)
+
+    def lay_out(self, compiled: Compiled) -> Later:
+        """Return schedule and memory plan of what was compiled, and what the validators see in it."""
+        later = self.known(self.stage.laid_out)
+        if later is None:
+            self.watch.begin()
+            observed = compiled.observed  # no target changes it
+            later = Later(compiled.schedule, compiled.plan, observed)
+            self.stage.laid_out.append((self.watch.answers(), later))
+        return later
+
+    def known(self, found: Iterable[tuple[Answers, Found]]) -> Found | None:
+        """Return what a stage made for a target that gave the same answers."""
+        return next((made for answers, made in found if self.watch.knows(answers)), None)
 
 
 def checked(made: Made) -> Made:

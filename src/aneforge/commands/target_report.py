@@ -19,6 +19,7 @@ from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placeme
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, round_time, timeline_of
+from aneforge.commands.watching import kind_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
@@ -83,7 +84,7 @@ class TargetWriter:
         self.changes = Changes(graph)
         self.labelled: dict[tuple[object, ...], tuple[Program, Mapping[str, Label]]] = {}
         self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
-        self.emitted: dict[tuple[int, int | None], tuple[Program, Emission]] = {}
+        self.emitted: dict[tuple[object, ...], tuple[Program, Emission]] = {}
 
     def report(self, chosen: Place, verdict: Preflight, made: Made) -> TargetReport:
         """Return the report of one target."""
@@ -173,7 +174,7 @@ class TargetWriter:
         from aneforge.commands.emitted_tasks import emission_of  # noqa: PLC0415 - few reports ask for it
 
         program = compiled.program
-        key = id(program.layers), program.target.descriptor_generation
+        key = id(program.layers), kind_of(program.target), program.target.descriptor_generation
         if key not in self.emitted:
             # The program is kept with the answer, so that no other layers can come to lie at their address.
             self.emitted[key] = program, emission_of(compiled, carried)
@@ -188,7 +189,7 @@ class TargetWriter:
         facts = [known.fact(datapath.target, datapath.tier) for known in datapath.table.values()]
         measured = tuple(fact is not None and was_measured_on(target, fact.evidence) for fact in facts)
         # Facts are made once, when the database is read, so that equal facts of one tier are the same.
-        key = (id(program.layers), measured, *(id(fact) for fact in facts))
+        key = (id(program.layers), kind_of(target), measured, *(id(fact) for fact in facts))
         if key not in self.labelled:
             # The program is kept with the answer, so that no other layers can come to lie at their address.
             self.labelled[key] = program, labels_of_layers(program)

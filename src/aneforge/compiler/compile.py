@@ -159,13 +159,17 @@ def build(
     route: str = "mil",
     pipeline: Pipeline = PIPELINE,
     run: Callable[[Program], Program] | None = None,
+    lower: Callable[[Graph, Target], Program] = lower,
 ) -> Compiled:
-    """Return a graph compiled for one target, as `compile_graph` does; the validators are still to be asked."""
+    """Return a graph compiled for one target, as `compile_graph` does; the validators are still to be asked.
+
+    `run` and `lower` are there for whoever compiles for many targets, and knows what some of them share.
+    """
     place, whole = place_of(target), as_graph(graph)
     retargeted = retarget(whole, place.target, route)
     with reproducible(whole, place.target.name, route):
         try:
-            program = (run or pipeline.run)(lowered(retargeted, place.target))
+            program = (run or pipeline.run)(lowered(retargeted, place.target, lower))
         except NotSupportedError as refusal:
             raise refusal_of(refusal, retargeted.verdict, retargeted.graph) from refusal
     return Compiled(retargeted, program if place.chip is None else replace(program, chip=place.chip.key))
@@ -216,7 +220,7 @@ def route_to(target: Target) -> Route:
     return Route.MIL if target.limits.flag("mil_programs") else Route.DIRECT
 
 
-def lowered(retargeted: Retargeted, target: Target) -> Program:
+def lowered(retargeted: Retargeted, target: Target, lower: Callable[[Graph, Target], Program] = lower) -> Program:
     """Return the program of a converted graph before any pass, with a note of everything that the target does not have.
 
     What it has, and every program has in several layers, is listed among the changes alone.

@@ -81,7 +81,7 @@ def with_cast_outputs(graph: Graph, original: Graph, target: Target, changes: li
         if explain(CAST_OUTPUT).check(port_of(original.outputs[name], original), target) is not None:
             changes.append(Change(asked.op.name, asked.location, f"a cast of output {name!r} to fp16"))
             outputs[name] = Tensor(build("cast", {"x": output}, {"dtype": "fp16"}, output.node.location))
-    return Graph(outputs, graph.states)
+    return graph if outputs == graph.outputs else Graph(outputs, graph.states)
 
 
 def refuse(verdict: Preflight, route: Route) -> None:

@@ -40,6 +40,7 @@ def fallen() -> af.Graph:
 def test_shared_programs_are_those_that_each_target_would_get(name: str) -> None:
     graph = network(name)
     compiler = Compiler(graph)
+    layers: set[int] = set()
     for target in af.targets.group("all")[::2]:
         made = compiler.compile(target).compiled
         try:
@@ -50,9 +51,14 @@ def test_shared_programs_are_those_that_each_target_would_get(name: str) -> None
         assert made is not None
         # A decomposition has the place of whoever compiles, which is another line here.
         assert PLACE.sub("", str(made.program)) == PLACE.sub("", str(alone.program))
+        assert [note.text for note in made.program.notes] == [note.text for note in alone.program.notes]
         assert str(made.schedule) == str(alone.schedule)
         assert str(made.plan) == str(alone.plan)
+        assert made.schedule.notes == alone.schedule.notes
+        assert made.plan.notes == alone.plan.notes
+        layers.add(id(made.program.layers))
     assert 1 < len(compiler.shared) < len(af.targets.group("all")[::2])
+    assert 1 < len(layers) < len(compiler.shared)  # passes that were told the same are not run again
 
 
 @pytest.mark.parametrize("name", ["unet", "keyword-spotter"])
