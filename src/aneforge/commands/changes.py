@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aneforge.analysis.cost import Cost
-    from aneforge.analysis.work import ProgramWork
+    from aneforge.analysis.work import LayerWork, ProgramWork
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.targets import Place
@@ -40,6 +40,10 @@ class Changes:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.lighter: dict[tuple[int, float], tuple[LayerWork, ...]] = {}
+        """Layers with encoded weights, by the identity of those with dense ones and the share of bytes that is left."""
+        self.dense: list[tuple[LayerWork, ...]] = []
+        """The layers whose identities are in use."""
 
     @cached_property
     def without_attention(self) -> tuple[int, Compiler] | None:
@@ -53,7 +57,7 @@ class Changes:
     def of(self, chosen: Place, program: Program, work: ProgramWork, priced: Cost) -> tuple[Change, ...]:
         """Return what is worth changing on a target, the largest gain first; encoded weights stay as they are."""
         dense = not any("weights" in layer.choices for layer in program.layers)
-        found = [*self.decomposed(chosen, priced), *(encoded(chosen, work, priced) if dense else ())]
+        found = [*self.decomposed(chosen, priced), *(self.encoded(chosen, work, priced) if dense else ())]
         worth = [one for one in found if one.after <= WORTH * one.before]
         return tuple(sorted(worth, key=lambda one: -one.gain))
 
@@ -67,17 +71,23 @@ class Changes:
             after = price(work_of(made), machine_of(chosen)).microseconds
             yield change(f"decompose {count} sdpa", "--opt 1", priced, after)
 
+    def encoded(self, chosen: Place, work: ProgramWork, priced: Cost) -> Iterator[Change]:
+        """Yield the model with weights of fewer bits, by the most exact encoding that streams on the target."""
+        for encoding, left in ENCODINGS.items():
+            stream = chosen.target.streams.get(encoding)
+            if stream is None or not stream.streams:
+                continue
+            after = price(replace(work, layers=self.with_bytes(work.layers, left)), priced.machine).microseconds
+            yield change(f"{encoding} weights", f"--compress {encoding}", priced, after)
+            return
 
-def encoded(chosen: Place, work: ProgramWork, priced: Cost) -> Iterator[Change]:
-    """Yield the model with weights of fewer bits, by the most exact encoding that streams on the target."""
-    for encoding, left in ENCODINGS.items():
-        stream = chosen.target.streams.get(encoding)
-        if stream is None or not stream.streams:
-            continue
-        layers = tuple(replace(layer, weight_bytes=int(layer.weight_bytes * left)) for layer in work.layers)
-        after = price(replace(work, layers=layers), priced.machine).microseconds
-        yield change(f"{encoding} weights", f"--compress {encoding}", priced, after)
-        return
+    def with_bytes(self, layers: tuple[LayerWork, ...], left: float) -> tuple[LayerWork, ...]:
+        """Return layers with a share of the bytes of their weights; those that targets share are made once."""
+        key = id(layers), left
+        if key not in self.lighter:
+            self.lighter[key] = tuple(replace(one, weight_bytes=int(one.weight_bytes * left)) for one in layers)
+            self.dense.append(layers)
+        return self.lighter[key]
 
 
 def change(text: str, option: str, priced: Cost, after: float) -> Change:

@@ -19,7 +19,7 @@ from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placeme
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, round_time, timeline_of
-from aneforge.commands.watching import kind_of
+from aneforge.commands.watching import Sharing, believed_answer, kind_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
@@ -30,12 +30,12 @@ from aneforge.report.predicted import OWN_PROGRAM
 from aneforge.report.time_shares import time_share
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
-from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from aneforge.analysis.cost import Cost
+    from aneforge.analysis.work import ProgramWork
     from aneforge.commands.sampling import SampleRuns
     from aneforge.commands.sharing import Made
     from aneforge.compiler.compile import Compiled
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from aneforge.engine.exactness import Label
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
-    from aneforge.report.model import Emission, Timed
+    from aneforge.report.model import Emission, Memory, Timed
     from aneforge.rules.preflight import Preflight
     from aneforge.rules.rule import Finding
-    from aneforge.targets import Place
+    from aneforge.targets import Place, Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
@@ -82,7 +82,9 @@ class TargetWriter:
         self.asked = asked
         self.risks = Risks(graph, asked.samples, asked.ranges, deep=asked.deep)
         self.changes = Changes(graph)
-        self.labelled: dict[tuple[object, ...], tuple[Program, Mapping[str, Label]]] = {}
+        self.labelled: Sharing[Mapping[str, Label]] = Sharing(believed_answer)
+        self.worked: Sharing[ProgramWork] = Sharing()
+        self.planned: Sharing[Memory] = Sharing()
         self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
         self.emitted: dict[tuple[object, ...], tuple[Program, Emission]] = {}
 
@@ -135,7 +137,7 @@ class TargetWriter:
         program, order = compiled.program, compiled.schedule
         carried = self.carried_out(compiled)
         labels = self.labels(program)
-        work = work_of(compiled)
+        work = self.work(compiled)
         priced = price(work, machine_of(chosen))
         scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
         risk = self.risks.of(compiled, verdict, carried, scaled)
@@ -156,7 +158,7 @@ class TargetWriter:
             exactness=str(sure.exactness),
             exactness_reason=sure.reason,
             timeline=timeline,
-            memory=memory_of(compiled),
+            memory=self.planned.find(compiled.observed, chosen.target, lambda _: memory_of(compiled)),
             notes=merge_notes(
                 (
                     *program_notes(program, self.nodes, carried),
@@ -181,19 +183,19 @@ class TargetWriter:
         return self.emitted[key][1]
 
     def labels(self, program: Program) -> Mapping[str, Label]:
-        """Return how sure each layer is; targets that share a program and what is known of the datapath share it.
+        """Return how sure each layer is; targets that share a program and what is known of the datapath share it."""
+        return self.labelled.find(
+            program.layers, program.target, lambda target: labels_of_layers(replace(program, target=target))
+        )
 
-        A fact can be measured for one target of a tier and not for another.
+    def work(self, compiled: Compiled) -> ProgramWork:
+        """Return what a program does; targets that share the program and its memory plan share it.
+
+        What validators see is made once for each memory plan of a program, so that it stands for both.
         """
-        target, datapath = program.target, program.target.datapath
-        facts = [known.fact(datapath.target, datapath.tier) for known in datapath.table.values()]
-        measured = tuple(fact is not None and was_measured_on(target, fact.evidence) for fact in facts)
-        # Facts are made once, when the database is read, so that equal facts of one tier are the same.
-        key = (id(program.layers), kind_of(target), measured, *(id(fact) for fact in facts))
-        if key not in self.labelled:
-            # The program is kept with the answer, so that no other layers can come to lie at their address.
-            self.labelled[key] = program, labels_of_layers(program)
-        return self.labelled[key][1]
+        target = compiled.program.target
+        found = self.worked.find(compiled.observed, target, lambda watched: work_of(for_target(compiled, watched)))
+        return replace(found, target=target.name)
 
     def carried_out(self, compiled: Compiled) -> Mapping[str, tuple[int, ...]]:
         """Return which nodes each layer carries out; targets that share a program share the answer."""
@@ -203,6 +205,11 @@ class TargetWriter:
             # The layers are kept with the answer, so that no others can come to lie at their address.
             self.carried[key] = compiled.program.layers, trace_layers(compiled.program, compiled.graph, origin)
         return self.carried[key][1]
+
+
+def for_target(compiled: Compiled, target: Target) -> Compiled:
+    """Return what was compiled, its program for a target that stands for its own."""
+    return replace(compiled, program=replace(compiled.program, target=target))
 
 
 def findings_of(verdict: Preflight) -> tuple[Finding, ...]:

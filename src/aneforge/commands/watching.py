@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from aneforge.targets import Properties, Target
+from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from aneforge.targets import Property
 
-__all__ = ["Answers", "Question", "Watch", "answers_alike", "answers_to", "kind_of"]
+__all__ = ["Answers", "Question", "Sharing", "Watch", "answers_alike", "answers_to", "believed_answer", "kind_of"]
 
+Found = TypeVar("Found")
 Question = tuple[str, str]
 """A group of properties and the name of one in it, a mapping of the target and a name, or `TARGET` and an attribute."""
 Answers = tuple[tuple[Question, object], ...]
@@ -122,14 +124,54 @@ class Watch:
         return answers_to(self.plain, self.before | self.now)
 
 
-def answers_to(target: Target, questions: Iterable[Question]) -> Answers:
+class Sharing(Generic[Found]):
+    """What was made of something for one target, for all that answer alike."""
+
+    def __init__(self, answer: Callable[[Target, Question], object] | None = None) -> None:
+        self.answer = answer or answer_of
+        self.found: dict[int, list[tuple[object, Answers, Found]]] = {}
+
+    def find(self, thing: object, target: Target, make: Callable[[Target], Found]) -> Found:
+        """Return what was made of a thing, by its identity; `make` makes it for a target that notes questions."""
+        known = self.found.setdefault(id(thing), [])
+        for _, answers, made in known:
+            if answers_alike(target, answers, self.answer):
+                return made
+        watch = Watch(target)
+        made = make(watch.target)
+        # The thing is kept with the answer, so that no other can come to lie at its address.
+        known.append((thing, answers_to(target, watch.now, self.answer), made))
+        return made
+
+
+def answers_to(
+    target: Target, questions: Iterable[Question], answer: Callable[[Target, Question], object] | None = None
+) -> Answers:
     """Return what a target says to questions."""
-    return tuple((question, answer_of(target, question)) for question in sorted(questions))
+    return tuple((question, (answer or answer_of)(target, question)) for question in sorted(questions))
 
 
-def answers_alike(target: Target, answers: Answers) -> bool:
+def answers_alike(target: Target, answers: Answers, answer: Callable[[Target, Question], object] | None = None) -> bool:
     """Return whether a target says the same to the same questions."""
-    return all(answer_of(target, question) == answer for question, answer in answers)
+    return all((answer or answer_of)(target, question) == said for question, said in answers)
+
+
+def believed_answer(target: Target, question: Question) -> object:
+    """Return what a target says to a question, why that is believed, and whether it was measured on this very target.
+
+    A fact can be measured for one target of a tier and not for another.
+    """
+    group, name = question
+    if group == TARGET or group in MAPPINGS:
+        return answer_of(target, question)
+    known = group_of(target, group)
+    fact = known.fact(name) if name in known else None
+    return fact, fact is not None and was_measured_on(target, fact.evidence)
+
+
+def group_of(target: Target, group: str) -> Properties:
+    """Return a group of properties by its own name."""
+    return next(known for known in target.groups.values() if known.group == group)
 
 
 def answer_of(target: Target, question: Question) -> object:
@@ -139,7 +181,7 @@ def answer_of(target: Target, question: Question) -> object:
         return getattr(target, name)
     if group in MAPPINGS:
         return getattr(target, group).get(name)
-    return next(known for known in target.groups.values() if known.group == group).get(name)
+    return group_of(target, group).get(name)
 
 
 def kind_of(target: Target) -> tuple[object, ...]:

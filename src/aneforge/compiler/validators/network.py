@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.validators.data import Stage
     from aneforge.compiler.validators.verdict import Objection, Validation
     from aneforge.ops.signature import AttributeValue
+    from aneforge.rules.rule import Rule
     from aneforge.targets import Target
 
 __all__ = ["NETWORK", "NetworkValidation", "ObservedProgram", "observe_program", "validate_program"]
@@ -104,6 +105,10 @@ class ObservedProgram:
     network: Part
     ports: tuple[Part, ...]
     layers: tuple[Part, ...]
+    rules: tuple[Rule, ...]
+    """The rules that see anything in it."""
+    ops: tuple[str, ...]
+    """Its operations, each once."""
     clean: dict[tuple[object, ...], NetworkValidation] = field(default_factory=dict[tuple[object, ...], Any])
     """Verdicts without a finding, by the bounds that they rest on: targets with the same bounds share them."""
 
@@ -114,10 +119,8 @@ class ObservedProgram:
             NoDataError: The target is a name without data.
         """
         judge = judge_layers(with_data(target, NETWORK))
-        seen = dict.fromkeys(sight for part in self.parts() for sight in part.sights)
-        concerning = {rule.id: rule for sight in seen for rule, _ in sight.looks}
-        left_out = (left_out_for_layers(op, target) for op in dict.fromkeys(sight.op for sight in seen))
-        key = (*(getattr(judge.bound_of(rule), "value", None) for rule in concerning.values()), *left_out)
+        left_out = (left_out_for_layers(op, target) for op in self.ops)
+        key = (*(getattr(judge.bound_of(rule), "value", None) for rule in self.rules), *left_out)
         if key in self.clean:
             return replace(self.clean[key], target=target.name)
         found = NetworkValidation(
@@ -130,12 +133,6 @@ class ObservedProgram:
             self.clean[key] = found
         return found
 
-    def parts(self) -> Iterator[Part]:
-        """Iterate over the network, its ports and its layers."""
-        yield self.network
-        yield from self.ports
-        yield from self.layers
-
 
 def observe_program(program: Program, *, schema: str | None = None, engines: int = 1) -> ObservedProgram:
     """Return what rules see in a program: every layer, every port, and the network as a whole.
@@ -145,11 +142,16 @@ def observe_program(program: Program, *, schema: str | None = None, engines: int
     """
     whole = network_subject(program, validators_file().schema.version if schema is None else schema, engines)
     buffers = live_buffers(program)
-    layers = (
+    layers = tuple(
         observe_layer(layer, surroundings(program, layer, buffer_attributes(layer, buffers)))
         for layer in program.layers
     )
-    return ObservedProgram(single_part("", whole), tuple(port_parts(program)), tuple(layers))
+    network, ports = single_part("", whole), tuple(port_parts(program))
+    seen = dict.fromkeys(sight for part in (network, *ports, *layers) for sight in part.sights)
+    rules = {rule.id: rule for sight in seen for rule, _ in sight.looks}
+    return ObservedProgram(
+        network, ports, layers, tuple(rules.values()), tuple(dict.fromkeys(sight.op for sight in seen))
+    )
 
 
 def single_part(name: str, subject: Operation, answers: Mapping[str, Stage] | None = None) -> Part:
