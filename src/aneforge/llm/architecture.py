@@ -8,11 +8,11 @@ stored. Graphs, plans and reports read these and know no architecture by name. A
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from aneforge.errors import Location, UnsupportedModelError
 from aneforge.llm.settings import ModelSettings
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import ml_dtypes  # noqa: F401  # pyright: ignore[reportUnusedImport] - gives NumPy the element type bfloat16
 
 from aneforge.errors import AneforgeError, CheckpointError, Location
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

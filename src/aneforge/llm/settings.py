@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import CheckpointError, Location
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from aneforge.errors import CheckpointError, Location
 from aneforge.llm.architecture import weight_shapes
 from aneforge.llm.architectures import architecture_of
 from aneforge.llm.settings import ModelSettings
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
