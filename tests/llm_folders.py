@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["SMALL", "HuggingFaceModel", "build_reference", "reference_logits"]
+__all__ = ["SMALL", "HuggingFaceModel", "build_config", "build_reference", "reference_logits"]
 
 COMMON = {
     "hidden_size": 64,
@@ -49,17 +49,27 @@ class HuggingFaceModel(Protocol):
         ...
 
 
+def build_config(kind: str, settings: Mapping[str, object]) -> transformers.PretrainedConfig:
+    """Return the configuration of a model type."""
+    return transformers.AutoConfig.for_model(kind, **settings)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportArgumentType]
+
+
 def build_reference(
-    kind: str, folder: Path, *, seed: int = 0, shard: str = "1GB", **changed: object
+    kind: str, folder: Path, *, seed: int = 0, shard: str = "1GB", residual: float = 1.0, **changed: object
 ) -> HuggingFaceModel:
-    """Write a random model of a type to a folder, and return it; its weights are large enough to matter in fp16."""
+    """Write a random model of a type to a folder, and return it; its weights are large enough to matter in fp16.
+
+    `residual` multiplies what writes into the residual, after which it is as much larger.
+    """
     settings = {**SMALL[kind], **changed}
-    config = transformers.AutoConfig.for_model(kind, **settings)  # pyright: ignore[reportUnknownMemberType]
+    config = build_config(kind, settings)
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType] - torch leaves it untyped
     model = cast("torch.nn.Module", transformers.AutoModelForCausalLM.from_config(config))  # pyright: ignore[reportUnknownMemberType]
     model.eval()
     with torch.no_grad():
-        for one in model.parameters():
+        for name, one in model.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                one.mul_(residual)
             if one.ndim > 1:
                 one.mul_(4.0)
             else:

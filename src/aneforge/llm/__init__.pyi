@@ -5,6 +5,8 @@ from .architectures import describe_decoder as describe_decoder
 from .architectures import names as names
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import FolderCheckpoint as FolderCheckpoint
+from .language_model import LanguageModel as LanguageModel
+from .language_model import load as load
 from .settings import ModelSettings as ModelSettings
 from .speculative import Speculation as Speculation
 from .speculative import draft_by_model as draft_by_model

@@ -164,9 +164,9 @@ class FolderCheckpoint:
 
     @cached_property
     def places(self) -> Mapping[str, str]:
-        """The file that each tensor is in."""
+        """The file that each tensor is in; one file goes before an index, as for those who write both."""
         index = self.folder / INDEX
-        if index.is_file():
+        if index.is_file() and not (self.folder / WEIGHTS).is_file():
             return dict(self.sharded(index))
         files = sorted(one.name for one in self.folder.glob("*.safetensors"))
         if not files:

@@ -14,8 +14,8 @@ from aneforge.errors import AneforgeError, CheckpointError, UnsupportedModelErro
 from aneforge.llm.architecture import expect_context, weight_shapes
 from aneforge.llm.architectures import describe_decoder, names
 from aneforge.llm.checkpoint import FolderCheckpoint
+from aneforge.llm.checkpoint_weights import find_weights
 from aneforge.llm.settings import ModelSettings
-from aneforge.llm.weights import find_weights
 from llm_folders import SMALL, build_reference
 
 if TYPE_CHECKING:

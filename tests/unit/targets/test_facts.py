@@ -199,6 +199,7 @@ def test_limit(row: str) -> None:
         ("activation_lut_budget", "h11", 150),
         ("context_switch_live_tensors", "h13", 2),
         ("loaded_programs", "h13", 128),
+        ("program_constant_bytes", "h13", 1600000000),
         ("in_flight_requests", "h17", 127),
         ("arg_reduction_extent", "h13", 2048),
         ("linear_resident_weight_bytes", "m9", 1048576),

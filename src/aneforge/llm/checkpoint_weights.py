@@ -43,6 +43,11 @@ class DecoderWeights:
         found = found.reshape(weight_shapes(self.config)[role])
         return found + np.float32(source.added) if source.added else found
 
+    def read_row(self, role: str, place: int) -> Array:
+        """Return one row of a table, which is stored as it is, in float32."""
+        (name,) = self.sources[role].names
+        return self.checkpoint.read(name, slice(place, place + 1)).astype(np.float32)
+
     def read_part(self, source: WeightSource, name: str) -> Array:
         """Return one stored tensor, as far as a role takes it."""
         if source.transposed:

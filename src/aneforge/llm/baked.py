@@ -1,0 +1,73 @@
+"""Weights as the engine holds them: in fp16, each read from the checkpoint once and shared by all graphs that ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import CheckpointError, Location
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.llm.checkpoint_weights import DecoderWeights
+    from aneforge.ops.types import Array
+
+__all__ = ["BakedWeights"]
+
+WRITERS = ("output.weight", "output.bias", "down.weight", "down.bias", "experts.down.weight", "shared.down.weight")
+"""Ends of the roles of projections that write into the residual."""
+
+
+class BakedWeights:
+    """Weights in fp16. Those that write into the residual are divided by its scale, a power of two.
+
+    Raises:
+        CheckpointError: A weight is not finite, or too large for fp16; when it is read.
+    """
+
+    def __init__(self, weights: DecoderWeights, residual_scale: float = 1.0) -> None:
+        self.weights = weights
+        self.config = weights.config
+        self.residual_scale = residual_scale
+        self.held: dict[tuple[str, tuple[int, int] | None], Array] = {}
+
+    def __call__(self, role: str, rows: tuple[int, int] | None = None) -> Array:
+        """Return a weight, or rows of it, in fp16."""
+        key = role, rows
+        if key not in self.held:
+            if rows is None:
+                self.held[key] = self.in_half(role, self.weights.read(role))
+            else:
+                self.held[key] = self(role)[slice(*rows)]
+        return self.held[key]
+
+    def in_half(self, role: str, values: Array) -> Array:
+        """Return values in fp16, scaled where they write into the residual."""
+        if self.residual_scale != 1.0 and role.endswith(WRITERS):
+            values = values * np.float32(1 / self.residual_scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            half = values.astype(np.float16)
+        if not np.isfinite(half).all():
+            raise CheckpointError(
+                f"the weight {role} does not fit fp16",
+                location=Location(self.weights.checkpoint.source),
+                seen=f"largest magnitude {np.abs(values).max():g}",
+                limit=float(np.finfo(np.float16).max),
+            )
+        return half
+
+    def embed(self, ids: Sequence[int], start: int) -> Array:
+        """Return what the first layer takes for tokens at positions from `start`: rows of the table, scaled."""
+        rows = self.rows("embedding.weight", ids) * np.float32(self.config.embedding_scale)
+        if self.config.rope is None:
+            rows = rows + self.rows("positions.weight", range(start, start + len(ids)))
+        return (rows / np.float32(self.residual_scale)).astype(np.float16)
+
+    def rows(self, role: str, places: Sequence[int]) -> Array:
+        """Return rows of a table in float32: from memory where it is there, else from the file."""
+        table = self.held.get((role, None))
+        if table is not None:
+            return table[list(places)].astype(np.float32)
+        return np.concatenate([self.weights.read_row(role, place) for place in places])

@@ -1,0 +1,155 @@
+"""Compiled programs of a decoder: chunks of layers that hand the residual on, and a cache that stays in its buffers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import aneforge as af
+from aneforge.llm.architecture import AttentionSpec
+from aneforge.llm.graphs.causal_attention import causal_mask
+from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, step_graph
+from aneforge.llm.rope import rope_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.llm.architecture import DecoderConfig
+    from aneforge.ops.types import Array
+    from aneforge.targets import TargetLike
+
+__all__ = ["KeyValueCache", "PrefillProgram", "StepProgram", "compile_graph"]
+
+
+class KeyValueCache:
+    """Keys and values of every layer, [key_value_heads, context, width] in fp16, in buffers that programs share."""
+
+    def __init__(self, config: DecoderConfig, context: int) -> None:
+        self.context = context
+        self.length = 0
+        """How many places are filled."""
+        self.buffers: dict[str, Array] = {}
+        for number, layer in enumerate(config.layers):
+            if isinstance(layer.mixer, AttentionSpec):
+                shape = (layer.mixer.key_value_heads, context, layer.mixer.head_width)
+                for name in ("keys", "values"):
+                    self.buffers[f"{name}_{number}"] = np.zeros(shape, np.float16)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(one.nbytes for one in self.buffers.values())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.length = 0
+        for one in self.buffers.values():
+            one.fill(0)
+
+    def begin(self, found: Mapping[str, Array], tokens: int) -> None:
+        """Take keys and values of a prompt, without those of its padding."""
+        for name, held in self.buffers.items():
+            if name in found:
+                held[:, :tokens] = found[name][:, :tokens]
+                held[:, tokens:] = 0
+        self.length = tokens
+
+
+def compile_graph(graph: af.Graph, target: TargetLike, compress: str | None) -> tuple[af.MultiModel, tuple[str, ...]]:
+    """Compile one graph of a decoder, and return it with what was warned of, each sort once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = af.compile_multi(graph, target=target, compress=compress)
+    return model, tuple(dict.fromkeys(str(one.message) for one in caught))
+
+
+class PrefillProgram:
+    """A prompt of up to so many tokens, in one run per chunk."""
+
+    def __init__(
+        self, parts: Sequence[DecoderPart], tokens: int, target: TargetLike, compress: str | None, *, all_rows: bool
+    ) -> None:
+        self.tokens = tokens
+        self.parts = tuple(parts)
+        self.all_rows = all_rows
+        built = [compile_graph(prefill_graph(part, tokens, all_rows=all_rows), target, compress) for part in parts]
+        self.models = [model for model, _ in built]
+        self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
+
+    def run(self, hidden: Array) -> dict[str, Array]:
+        """Return the outputs of all chunks by name; rows beyond the prompt are padding."""
+        count = len(hidden)
+        rows = np.zeros((self.tokens, hidden.shape[1]), np.float16)
+        rows[:count] = hidden
+        rows[count:] = hidden[-1]
+        last = np.zeros((1, self.tokens), np.float16)
+        last[0, count - 1] = 1
+        found: dict[str, Array] = {}
+        for model in self.models:
+            inputs = {"hidden": rows, "last": last}
+            given = model(**{name: inputs[name] for name in model.inputs})
+            rows = given.pop("hidden", rows)
+            found |= given
+        return found
+
+    def release(self) -> None:
+        """Give back what the programs hold."""
+        for model in self.models:
+            model.release()
+
+
+class StepProgram:
+    """One token, or a few that are verified together, against the cache."""
+
+    def __init__(
+        self,
+        parts: Sequence[DecoderPart],
+        tokens: int,
+        cache: KeyValueCache,
+        target: TargetLike,
+        compress: str | None,
+    ) -> None:
+        self.tokens, self.cache = tokens, cache
+        self.config = parts[0].config
+        built = [compile_graph(step_graph(part, tokens), target, compress) for part in parts]
+        self.models = [model for model, _ in built]
+        self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
+        for model in self.models:
+            for name in [one for one in model.inputs if one in cache.buffers]:
+                model.loaded.bind(name, cache.buffers[name])
+                model.loaded.bind(f"{name}_next", cache.buffers[name])
+
+    def run(self, hidden: Array, position: int) -> dict[str, Array]:
+        """Run tokens at positions from `position`; the cache has their keys and values afterwards."""
+        inputs = {"hidden": hidden, **self.place(position)}
+        found: dict[str, Array] = {}
+        for model in self.models:
+            for name, value in inputs.items():
+                if name in model.inputs:
+                    model.loaded.set_input(name, value)
+            model.execute()
+            if "hidden" in model.outputs:
+                inputs["hidden"] = model.loaded.read_output("hidden")
+            logits = [name for name in model.outputs if name.startswith("logits_")]
+            found |= {name: model.loaded.read_output(name).astype(np.float32) for name in logits}
+        self.cache.length = position + self.tokens
+        return found
+
+    def place(self, position: int) -> dict[str, Array]:
+        """Return what says where tokens are: placement, mask, and the rows of rotary tables."""
+        context, here = self.cache.context, position + np.arange(self.tokens)
+        placement = np.zeros((1, context, self.tokens), np.float16)
+        placement[0, here, np.arange(self.tokens)] = 1
+        found = {"placement": placement, "mask": causal_mask(self.tokens, context, position)[None]}
+        if self.config.rope is not None:
+            width = next(one.mixer.head_width for one in self.config.layers if isinstance(one.mixer, AttentionSpec))
+            cosine, sine = rope_tables(self.config.rope, here.tolist(), context, width)
+            found |= {"cosine": cosine[:, None], "sine": sine[:, None]}
+        return found
+
+    def release(self) -> None:
+        """Give back what the programs hold."""
+        for model in self.models:
+            model.release()

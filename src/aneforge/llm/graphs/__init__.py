@@ -1,0 +1,1 @@
+"""Graphs of decoders: prefill, decode and verification, built of the public functions and methods of tensors alone."""

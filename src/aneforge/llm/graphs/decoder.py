@@ -1,0 +1,159 @@
+"""The graphs of a decoder: a prompt at once, one token, or a few tokens that are verified; all layers or a part of them.
+
+A graph takes rows of the residual, so that the first part takes embeddings and every other what the part before gave.
+The last part ends with the head, in tiles of the vocabulary that fit an axis of the target, an output each.
+
+| graph | inputs | outputs |
+| --- | --- | --- |
+| prefill | `hidden` [tokens, width], `last` [1, tokens] for the last part | `keys_N`, `values_N` [heads, tokens, width], `hidden` or `logits_N` |
+| step (one or more tokens) | `hidden`, `placement` [1, context, tokens], `mask` [1, tokens, context], `cosine`, `sine` [tokens, 1, width], `keys_N`, `values_N` | `keys_N_next`, `values_N_next`, `hidden` or `logits_N` |
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import aneforge as af
+from aneforge.errors import UnsupportedModelError
+from aneforge.llm.architecture import AttentionSpec, DenseSpec
+from aneforge.llm.graphs.causal_attention import attend_prompt, attend_with_cache
+from aneforge.llm.graphs.decoder_blocks import LayerWeights, Rotation, dense, normalise
+from aneforge.llm.rope import rope_tables, rotation_matrix
+
+if TYPE_CHECKING:
+    from aneforge.llm.architecture import DecoderConfig, LayerSpec, NormSpec
+    from aneforge.llm.graphs.decoder_blocks import WeightReader
+
+__all__ = ["DecoderPart", "prefill_graph", "split_vocabulary", "step_graph"]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderPart:
+    """Layers `first` to `last` of a decoder, without the one at `last`; with the head where `head` says so."""
+
+    config: DecoderConfig
+    read: WeightReader
+    context: int
+    """How many places the cache has."""
+    first: int
+    last: int
+    head: bool
+    vocabulary_tile: int
+    """The longest axis of the target."""
+    trace: bool = False
+    """Whether the residual after every layer is an output too."""
+    residual_scale: float = 1.0
+    """What embeddings and projections into the residual were divided by, so that no outlier overflows."""
+
+    @property
+    def layers(self) -> list[tuple[int, LayerSpec]]:
+        """The layers with their numbers."""
+        return [(number, self.config.layers[number]) for number in range(self.first, self.last)]
+
+    @property
+    def norm(self) -> NormSpec:
+        """The norm of the residual: with its epsilon divided as its squares are, nothing changes by the scale."""
+        return replace(self.config.norm, epsilon=self.config.norm.epsilon / self.residual_scale**2)
+
+    def weights(self, number: int) -> LayerWeights:
+        """Return the weights of a layer."""
+        return LayerWeights(self.read, f"layers.{number}.")
+
+
+def split_vocabulary(vocabulary: int, tile: int) -> list[tuple[int, int]]:
+    """Return the tiles of a vocabulary, as equal as they can be.
+
+    >>> split_vocabulary(40000, 16384)
+    [(0, 13334), (13334, 26667), (26667, 40000)]
+    """
+    count = -(-vocabulary // tile)
+    edges = [-(-vocabulary * place // count) for place in range(count + 1)]
+    return list(itertools.pairwise(edges))
+
+
+def prefill_graph(part: DecoderPart, tokens: int, *, all_rows: bool = False) -> af.Graph:
+    """Return the graph of a prompt of so many tokens; `all_rows` gives the logits of every one of them."""
+    config = part.config
+    x = af.input((tokens, config.width), name="hidden")
+    rotation = None
+    if config.rope is not None:
+        head_width = attention_width(config)
+        cosine, sine = rope_tables(config.rope, range(tokens), part.context, head_width)
+        shape = (tokens, 1, head_width)
+        matrix = rotation_matrix(config.rope, head_width)
+        rotation = Rotation(cosine.reshape(shape), sine.reshape(shape), matrix)
+    outputs: dict[str, af.Tensor] = {}
+    for number, layer in part.layers:
+        weights = part.weights(number)
+        normal = normalise(x, part.norm, weights.part("mixer_norm"))
+        mixed, keys, values = attend_prompt(normal, expect_attention(layer), config.norm, weights, rotation)
+        x = feed_forward(x + mixed, part, layer, weights)
+        outputs |= {f"keys_{number}": keys, f"values_{number}": values}
+        if part.trace:
+            outputs[f"residual_{number}"] = x
+    if not part.head:
+        return af.Graph({**outputs, "hidden": x})
+    if not all_rows:
+        # The last token's row is chosen by a product with 0 and 1: prompts that were padded have theirs elsewhere.
+        x = af.input((1, tokens), name="last") @ x
+    return af.Graph({**outputs, **head_outputs(x, part)})
+
+
+def step_graph(part: DecoderPart, tokens: int = 1) -> af.Graph:
+    """Return the graph of one token, or of a few, that read and write the cache."""
+    config, context = part.config, part.context
+    x = af.input((tokens, config.width), name="hidden")
+    placement = af.input((1, context, tokens), name="placement", max_abs=1.0)
+    mask = af.input((1, tokens, context), name="mask", max_abs=1e4)
+    rotation = None
+    if config.rope is not None:
+        head_width = attention_width(config)
+        cosine, sine = (af.input((tokens, 1, head_width), name=name) for name in ("cosine", "sine"))
+        rotation = Rotation(cosine, sine, rotation_matrix(config.rope, head_width))
+    outputs: dict[str, af.Tensor] = {}
+    for number, layer in part.layers:
+        weights, spec = part.weights(number), expect_attention(layer)
+        shape = (spec.key_value_heads, context, spec.head_width)
+        cache = af.input(shape, name=f"keys_{number}"), af.input(shape, name=f"values_{number}")
+        normal = normalise(x, part.norm, weights.part("mixer_norm"))
+        mixed, keys, values = attend_with_cache(normal, spec, config.norm, weights, rotation, cache, placement, mask)
+        x = feed_forward(x + mixed, part, layer, weights)
+        outputs |= {f"keys_{number}_next": keys, f"values_{number}_next": values}
+    if not part.head:
+        return af.Graph({**outputs, "hidden": x})
+    return af.Graph({**outputs, **head_outputs(x, part)})
+
+
+def feed_forward(x: af.Tensor, part: DecoderPart, layer: LayerSpec, weights: LayerWeights) -> af.Tensor:
+    """Return the residual after the second half of a layer."""
+    normal = normalise(x, part.norm, weights.part("mlp_norm"))
+    if not isinstance(layer.mlp, DenseSpec):
+        raise UnsupportedModelError("a mixture of experts has no graph here")
+    return x + dense(normal, layer.mlp, weights)
+
+
+def head_outputs(x: af.Tensor, part: DecoderPart) -> dict[str, af.Tensor]:
+    """Return the logits of rows, a tile of the vocabulary each."""
+    config = part.config
+    normal = normalise(x, part.norm, LayerWeights(part.read, "final_norm."))
+    role = "embedding.weight" if config.tied_head else "head.weight"
+    tiles = split_vocabulary(config.vocabulary, part.vocabulary_tile)
+    return {f"logits_{place}": normal.linear(part.read(role, rows)) for place, rows in enumerate(tiles)}
+
+
+def attention_width(config: DecoderConfig) -> int:
+    """Return the width of the heads that rotary positions turn."""
+    return next(layer.mixer.head_width for layer in config.layers if isinstance(layer.mixer, AttentionSpec))
+
+
+def expect_attention(layer: LayerSpec) -> AttentionSpec:
+    """Return the attention of a layer.
+
+    Raises:
+        UnsupportedModelError: It mixes tokens in another way.
+    """
+    if not isinstance(layer.mixer, AttentionSpec):
+        raise UnsupportedModelError("a gated delta net has no graph here")
+    return layer.mixer

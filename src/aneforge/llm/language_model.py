@@ -1,0 +1,280 @@
+"""Language models that run: `af.llm.load` takes a checkpoint, compiles its graphs for one target, and generates tokens.
+
+The host embeds tokens and chooses the next one; everything between is a program. Graphs are compiled when they are
+first needed: a prefill for each length of prompts (a power of two, the rest is padding), a step of one token, and steps
+of several that are verified at once.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+import aneforge as af
+from aneforge.errors import GraphError, GraphTypeError
+from aneforge.llm.architecture import expect_context
+from aneforge.llm.baked import BakedWeights
+from aneforge.llm.checkpoint import FolderCheckpoint
+from aneforge.llm.checkpoint_weights import find_weights
+from aneforge.llm.chunks import split_layers
+from aneforge.llm.decoder_programs import KeyValueCache, PrefillProgram, StepProgram
+from aneforge.llm.graphs.decoder import DecoderPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from aneforge.llm.checkpoint import Checkpoint
+    from aneforge.ops.types import Array
+    from aneforge.targets import TargetLike
+
+__all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load"]
+
+DEFAULT_CONTEXT = 512
+SHORTEST_PREFILL = 16
+"""The shortest prefill that is compiled: shorter prompts are padded to it."""
+ENCODED_SHARES: Mapping[str, float] = {"int8": 0.5, "int4": 0.25, "blockwise": 0.25}
+"""Bytes of encoded weights, of those in fp16; the others are counted as fp16."""
+
+
+def load(
+    path: str | os.PathLike[str] | Checkpoint,
+    *,
+    target: TargetLike = None,
+    compress: str | None = None,
+    context: int | None = None,
+    chunk_bytes: int | None = None,
+    residual_scale: float = 1.0,
+) -> LanguageModel:
+    """Return a language model for one target.
+
+    `path` is a folder of Hugging Face (config.json and safetensors), or a checkpoint that was opened before. `context`
+    is how many tokens fit, prompt and answer together: 512 or as many as the model has positions, where it is not
+    given. `compress` is that of `af.compile`. Layers are cut into programs of at most `chunk_bytes` of
+    constants, those of the target where it is not given.
+    `residual_scale`, a power of two, divides the residual, for models whose outliers pass 65,504.
+
+    >>> import aneforge as af
+    >>> af.llm.load("/no/such/folder", target=af.targets.Family.A16)
+    Traceback (most recent call last):
+    ...
+    aneforge.errors.CheckpointError: at /no/such/folder: there is no such file or folder. Remedy: name a folder with config.json and safetensors, as save_pretrained writes it
+
+    Raises:
+        CheckpointError: Files are missing, damaged or of another model.
+        UnsupportedModelError: The model has no form here, or the context is too long for it.
+        UnknownTargetError: Nothing has the name of the target.
+    """  # noqa: E501 - a message is one line
+    checkpoint = FolderCheckpoint(path) if isinstance(path, str | os.PathLike) else path
+    weights = find_weights(checkpoint)
+    asked = min(DEFAULT_CONTEXT, longest_context(weights.config)) if context is None else context
+    if asked < 1:
+        raise GraphError("context must be at least 1", seen=asked)
+    expect_context(weights.config, asked, checkpoint.source)
+    baked = BakedWeights(weights, residual_scale)
+    return LanguageModel(baked, target=target, compress=compress, context=asked, chunk_bytes=chunk_bytes)
+
+
+def longest_context(config: af.llm.DecoderConfig) -> int:
+    """Return the longest context that a model takes."""
+    windows = [getattr(layer.mixer, "window", None) for layer in config.layers]
+    return min([config.positions, *(one for one in windows if isinstance(one, int))])
+
+
+class LanguageModel:
+    """A decoder for one target: `generate` continues a prompt; `prefill` and `step` are its parts.
+
+    `load` makes one. It holds programs and weights until it is released or leaves a with statement.
+    """
+
+    def __init__(
+        self, weights: BakedWeights, *, target: TargetLike, compress: str | None, context: int, chunk_bytes: int | None
+    ) -> None:
+        self.weights = weights
+        self.config = weights.config
+        self.target = af.targets.resolve(target)
+        self.asked = target
+        self.compress = compress
+        self.context = context
+        self.cache = KeyValueCache(self.config, context)
+        tile = self.target.limits.integer("max_tensor_dim")
+        most = self.target.limits.integer("program_constant_bytes") if chunk_bytes is None else chunk_bytes
+        self.parts = tuple(
+            DecoderPart(
+                self.config,
+                weights,
+                context,
+                chunk.first,
+                chunk.last,
+                head=chunk.head,
+                vocabulary_tile=tile,
+                residual_scale=weights.residual_scale,
+            )
+            for chunk in split_layers(self.config, most, ENCODED_SHARES.get(compress or "", 1.0))
+        )
+        self.prefills: dict[tuple[int, bool], PrefillProgram] = {}
+        self.steps: dict[int, StepProgram] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What compiling warned of so far, each once."""
+        programs = [*self.prefills.values(), *self.steps.values()]
+        return tuple(dict.fromkeys(text for program in programs for text in program.warnings))
+
+    def prefill_length(self, tokens: int) -> int:
+        """Return the length that a prompt is padded to."""
+        return min(max(SHORTEST_PREFILL, 1 << (tokens - 1).bit_length()), self.context)
+
+    def prefill_program(self, tokens: int, *, all_rows: bool = False) -> PrefillProgram:
+        """Return the program of prompts of so many tokens, compiled when it is first asked for."""
+        key = self.prefill_length(tokens), all_rows
+        if key not in self.prefills:
+            self.prefills[key] = PrefillProgram(self.parts, key[0], self.asked, self.compress, all_rows=all_rows)
+        return self.prefills[key]
+
+    def step_program(self, tokens: int = 1) -> StepProgram:
+        """Return the program of so many tokens against the cache, compiled when it is first asked for."""
+        if tokens not in self.steps:
+            self.steps[tokens] = StepProgram(self.parts, tokens, self.cache, self.asked, self.compress)
+        return self.steps[tokens]
+
+    def prefill(self, ids: Sequence[int]) -> Array:
+        """Run a prompt, put its keys and values into the cache, and return the logits of the next token.
+
+        Raises:
+            GraphError: The prompt is empty, longer than the context, or has a token that is not in the vocabulary.
+        """
+        tokens = self.checked(ids)
+        self.expect_room(len(tokens))
+        program = self.prefill_program(len(tokens))
+        found = program.run(self.weights.embed(tokens, 0))
+        self.cache.begin(found, len(tokens))
+        return join_logits(found)[0]
+
+    def score(self, ids: Sequence[int]) -> Array:
+        """Return the logits after every token of a text [tokens, vocabulary]; the cache is not touched.
+
+        Raises:
+            GraphError: The text is empty, longer than the context, or has a token that is not in the vocabulary.
+        """
+        tokens = self.checked(ids)
+        self.expect_room(len(tokens))
+        found = self.prefill_program(len(tokens), all_rows=True).run(self.weights.embed(tokens, 0))
+        return join_logits(found)[: len(tokens)]
+
+    def step(self, *ids: int) -> Array:
+        """Run the next token against the cache, and return logits; several tokens are run at once, with a row each.
+
+        Raises:
+            GraphError: The cache is full, or a token is not in the vocabulary.
+        """
+        tokens = self.checked(ids)
+        self.expect_room(self.cache.length + len(tokens))
+        start = self.cache.length
+        found = self.step_program(len(tokens)).run(self.weights.embed(tokens, start), start)
+        logits = join_logits(found)
+        return logits[0] if len(tokens) == 1 else logits
+
+    def rewind(self, length: int) -> None:
+        """Forget tokens from a place on: they are overwritten by the next ones.
+
+        Raises:
+            GraphError: The cache is not that long.
+        """
+        if not 0 <= length <= self.cache.length:
+            raise GraphError("there are not as many tokens in the cache", seen=length, limit=self.cache.length)
+        self.cache.length = length
+
+    def generate(
+        self,
+        ids: Sequence[int],
+        *,
+        max_new_tokens: int = 40,
+        end_tokens: Iterable[int] | None = None,
+        choose: Callable[[Array], int] | None = None,
+        on_token: Callable[[int], object] | None = None,
+    ) -> list[int]:
+        """Return the tokens that continue a prompt.
+
+        It ends after `max_new_tokens`, when the context is full, or with one of `end_tokens` (those of config.json
+        where none are given), which is returned too. `choose` gives a token for logits; the best one where it is not
+        given. `on_token` is called with every token as it comes.
+
+        Raises:
+            GraphError: The prompt is empty, longer than the context, or has a token that is not in the vocabulary.
+        """
+        ends = frozenset(self.config.end_tokens if end_tokens is None else end_tokens)
+        if max_new_tokens < 0:
+            raise GraphError("max_new_tokens must be 0 or more", seen=max_new_tokens)
+        pick = best_token if choose is None else choose
+        made: list[int] = []
+        logits = self.prefill(ids)
+        while len(made) < max_new_tokens:
+            made.append(pick(logits))
+            if on_token is not None:
+                on_token(made[-1])
+            if made[-1] in ends or len(made) == max_new_tokens or self.cache.length == self.context:
+                break
+            logits = self.step(made[-1])
+        return made
+
+    def checked(self, ids: Sequence[int]) -> list[int]:
+        """Return tokens as integers of the vocabulary.
+
+        Raises:
+            GraphError: There is none, or one is not in the vocabulary.
+            GraphTypeError: One is not an integer.
+        """
+        try:
+            tokens = [operator.index(one) for one in ids]
+        except TypeError:
+            raise GraphTypeError("tokens must be integers", seen=repr(ids)[:60]) from None
+        if not tokens:
+            raise GraphError("there are no tokens", remedy="give at least one, such as that which begins a text")
+        for one in tokens:
+            if not 0 <= one < self.config.vocabulary:
+                raise GraphError("a token is not in the vocabulary", seen=one, limit=self.config.vocabulary - 1)
+        return tokens
+
+    def expect_room(self, length: int) -> None:
+        """Check that so many tokens fit the context.
+
+        Raises:
+            GraphError: They do not.
+        """
+        if length > self.context:
+            raise GraphError(
+                "the tokens do not fit the context",
+                seen=length,
+                limit=self.context,
+                remedy=f"load the model with context={min(length, longest_context(self.config))}",
+            )
+
+    def release(self) -> None:
+        """Give back all programs; the next call compiles again."""
+        for program in (*self.prefills.values(), *self.steps.values()):
+            program.release()
+        self.prefills.clear()
+        self.steps.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def best_token(logits: Array) -> int:
+    """Return the token with the largest logit, the first of equals."""
+    return int(np.argmax(logits))
+
+
+def join_logits(found: Mapping[str, Array]) -> Array:
+    """Return the tiles of the vocabulary side by side."""
+    tiles = [found[f"logits_{place}"] for place in range(len(found)) if f"logits_{place}" in found]
+    return np.concatenate(tiles, axis=-1)

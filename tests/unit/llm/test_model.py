@@ -1,0 +1,148 @@
+"""Models that run: tokens and logits against Hugging Face in float32, and what must be equal to itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.errors import GraphError, UnsupportedModelError
+from llm_folders import SMALL, build_reference, reference_logits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from aneforge.llm.language_model import LanguageModel
+    from aneforge.ops.types import Array
+
+PROMPT = [3, 5, 7, 11, 13, 100, 120, 9]
+CHIPS = ("m1", "m2", "m4", "m5")
+
+
+def cosine(a: Array, b: Array) -> float:
+    return float(np.sum(a * b) / np.sqrt(np.sum(a * a) * np.sum(b * b)))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    build_reference("llama", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(llama: Path) -> LanguageModel:
+    return af.llm.load(llama, target="m1", context=40)
+
+
+@pytest.mark.parametrize(("kind", "chip"), [(kind, CHIPS[place % 4]) for place, kind in enumerate(sorted(SMALL))])
+def test_an_architecture_gives_the_tokens_of_hugging_face(kind: str, chip: str, tmp_path: Path) -> None:
+    reference = build_reference(kind, tmp_path)
+    with af.llm.load(tmp_path, target=chip, context=16) as lm:
+        tokens = lm.generate(PROMPT, max_new_tokens=4, end_tokens=())
+        expected = reference_logits(reference, [*PROMPT, *tokens])
+        assert tokens == expected.argmax(1)[len(PROMPT) - 1 : -1].tolist()
+        assert cosine(lm.step(tokens[-1]), expected[-1]) > 0.9999
+
+
+def test_decoding_one_by_one_equals_a_prompt(model: LanguageModel) -> None:
+    whole = model.score(PROMPT)
+    rows = [model.prefill(PROMPT[:3]), *(model.step(one) for one in PROMPT[3:])]
+    assert np.stack(rows) == pytest.approx(whole[2:], abs=2e-3)
+    assert np.stack(rows).argmax(1).tolist() == whole[2:].argmax(1).tolist()
+
+
+def test_tokens_verified_together_equal_those_run_one_by_one(model: LanguageModel) -> None:
+    model.prefill(PROMPT[:4])
+    rows = np.stack([model.step(one) for one in PROMPT[4:7]])
+    held = {name: one.copy() for name, one in model.cache.buffers.items()}
+    model.rewind(4)
+    assert model.step(*PROMPT[4:7]) == pytest.approx(rows, abs=2e-3)
+    assert all(np.allclose(held[name], one, atol=2e-3) for name, one in model.cache.buffers.items())
+
+
+def test_what_was_rewound_is_overwritten(model: LanguageModel) -> None:
+    model.prefill(PROMPT)
+    expected = model.step(17)
+    model.rewind(len(PROMPT))
+    model.step(99)
+    model.rewind(len(PROMPT))
+    assert np.array_equal(model.step(17), expected)
+
+
+def test_a_padded_prompt_equals_one_that_is_not(model: LanguageModel) -> None:
+    prompt = [*PROMPT, *PROMPT]
+    rows = model.weights.embed(prompt, 0)
+    exact, padded = model.prefill_program(16), model.prefill_program(17)
+    assert (exact.tokens, padded.tokens) == (16, 32)
+    assert padded.run(rows)["logits_0"] == pytest.approx(exact.run(rows)["logits_0"], abs=2e-3)
+
+
+def test_chunks_equal_the_whole_bit_for_bit(llama: Path, model: LanguageModel) -> None:
+    with af.llm.load(llama, target="m1", context=40, chunk_bytes=1) as cut:
+        assert [(part.first, part.last, part.head) for part in cut.parts] == [
+            (0, 1, False),
+            (1, 2, False),
+            (2, 2, True),
+        ]
+        assert np.array_equal(cut.prefill(PROMPT), model.prefill(PROMPT))
+        assert np.array_equal(cut.step(17), model.step(17))
+
+
+def test_a_residual_beyond_fp16_is_right_when_it_is_scaled(tmp_path: Path) -> None:
+    reference = build_reference("llama", tmp_path, residual=30000.0)
+    expected = reference_logits(reference, PROMPT)
+    with af.llm.load(tmp_path, target="m1", context=16) as plain:
+        assert cosine(plain.prefill(PROMPT), expected[-1]) < 0.99
+    with af.llm.load(tmp_path, target="m1", context=16, residual_scale=64) as scaled:
+        assert cosine(scaled.prefill(PROMPT), expected[-1]) > 0.999
+
+
+def test_a_vocabulary_beyond_one_axis_is_cut_into_tiles(tmp_path: Path) -> None:
+    reference = build_reference("llama", tmp_path, vocab_size=16500, num_hidden_layers=1)
+    with af.llm.load(tmp_path, target="m1", context=16) as lm:
+        logits = lm.prefill(PROMPT)
+        assert [name for name in lm.prefill_program(8).models[0].outputs if "logits" in name] == [
+            "logits_0",
+            "logits_1",
+        ]
+    assert logits.argmax() == reference_logits(reference, PROMPT)[-1].argmax()
+
+
+def test_a_released_model_compiles_again(llama: Path) -> None:
+    lm = af.llm.load(llama, target="m1", context=40)
+    first = lm.generate(PROMPT, max_new_tokens=3)
+    lm.release()
+    assert lm.generate(PROMPT, max_new_tokens=3) == first
+
+
+def test_generation_ends_where_it_should(model: LanguageModel) -> None:
+    free = model.generate(PROMPT, max_new_tokens=5, end_tokens=())
+    seen: list[int] = []
+    assert model.generate(PROMPT, max_new_tokens=5, end_tokens=[free[1]], on_token=seen.append) == free[:2] == seen
+    assert model.generate(PROMPT, max_new_tokens=0) == []
+    long = model.generate(PROMPT, max_new_tokens=100, end_tokens=())
+    assert len(long) == model.context - len(PROMPT) + 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([], "there are no tokens"),
+        ([160], "not in the vocabulary"),
+        ([-1], "not in the vocabulary"),
+        ([1] * 41, "do not fit the context"),
+        (["a"], "must be integers"),
+    ],
+)
+def test_a_wrong_prompt_is_one_error(model: LanguageModel, ids: Sequence[int], expected: str) -> None:
+    with pytest.raises(GraphError, match=expected):
+        model.generate(ids)
+
+
+def test_a_context_beyond_the_positions_is_refused(llama: Path) -> None:
+    with pytest.raises(UnsupportedModelError, match="limit 128"):
+        af.llm.load(llama, target="m1", context=129)
