@@ -48,15 +48,42 @@ class Block(nn.Module):
 
 
 class Words(nn.Module):
-    """An embedding, a block and a linear layer: the next of a few words."""
+    """An embedding, a block and a linear layer with the same table: the next of a few words."""
+
+    gain: torch.Tensor
 
     def __init__(self, words: int = 7, width: int = 8) -> None:
         super().__init__()
         self.table, self.block, self.head = nn.Embedding(words, width), Block(width), nn.Linear(width, words)
+        self.head.weight = self.table.weight
+        self.register_buffer("gain", torch.tensor([0.5]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return scores [batch · places, words]."""
-        return cast("torch.Tensor", self.head(self.block(self.table(x))).flatten(0, 1))
+        return cast("torch.Tensor", self.head(self.block(self.table(x)) * self.gain).flatten(0, 1))
+
+
+class Resizes(nn.Module):
+    """A classifier of places whose images become smaller and larger; fp16 holds all shares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(3, 4, 1)
+        self.norm = nn.BatchNorm2d(3, track_running_stats=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores [batch, classes, 15, 7]."""
+        found = functional.adaptive_avg_pool2d(functional.softplus(self.norm(self.first(x))), (2, 1))
+        found = functional.interpolate(found, scale_factor=2)
+        found = functional.interpolate(found, size=(8, 4), mode="bilinear")
+        found = functional.interpolate(found, size=(15, 7), mode="bilinear", align_corners=True)
+        return cast("torch.Tensor", self.second(found))
+
+
+def smoothed_loss(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    """Return a loss of smoothed classes with weights, in which one class does not count."""
+    weight = torch.tensor([1.0, 2.0, 0.5, 1.5])
+    return functional.cross_entropy(y, t, weight, ignore_index=2, label_smoothing=0.25)
 
 
 def perceptron() -> TorchNetwork:
@@ -87,3 +114,8 @@ def block() -> TorchNetwork:
 def words() -> TorchNetwork:
     """Return a language model whose inputs and targets are indices."""
     return TorchNetwork(Words(), functional.cross_entropy, (torch.randint(0, 7, (2, 5)), torch.randint(0, 7, (10,))))
+
+
+def resizes() -> TorchNetwork:
+    """Return a network that resizes images, with a class for every place."""
+    return TorchNetwork(Resizes(), smoothed_loss, (torch.randn(4, 2, 4, 4), torch.randint(0, 4, (4, 15, 7))))

@@ -5,8 +5,10 @@ tensor at which chips differ. FILE is an npz file with Xtr, ytr, Xte and yte (1,
 labels), or a folder with the four IDX files of MNIST, from which the experiment's own rows are drawn. Sums of pixels
 and labels are checked, so that another choice of images is an error.
 
-The published runs updated on the engine in fp16, which is what `--update engine` does; `host` is Adam in float32 on the
-host, and `fp16` an update on the engine whose moments fp16 can hold.
+The published runs updated on the engine in fp16, five steps in one program whose states stay in its buffers, which is
+what `--update unrolled` does. `engine` and `resident` make the same updates one step at a time, with states that the
+host passes on and with resident ones; `host` is Adam in float32 on the host, and `fp16` an update on the engine whose
+moments fp16 can hold.
 """
 
 from __future__ import annotations
@@ -17,15 +19,18 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 import aneforge as af
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 Array = npt.NDArray[Any]
-BATCH, CLASSES = 100, 10
+BATCH, CLASSES, UNROLLED = 100, 10, 5
 UPDATES = {
     "host": {"optimizer": "adam"},
     "engine": {"optimizer": "adam", "device_optimizer": True},
@@ -57,6 +62,11 @@ class Images:
         """Return the pixels from 0 to 1, as images."""
         return (self.pixels.reshape(-1, 1, 28, 28) / 255).astype(np.float32)
 
+    @property
+    def one_hot(self) -> Array:
+        """Return the labels as rows with a single 1."""
+        return np.eye(CLASSES, dtype=np.float32)[self.labels]
+
 
 def read_idx(folder: Path, name: str) -> Array:
     """Return the array of an IDX file, compressed or not."""
@@ -82,20 +92,64 @@ def read_images(path: Path) -> tuple[Images, Images]:
     return train, test
 
 
+def first_values() -> list[af.Parameter]:
+    """Return the parameters as published: kernel, weight and bias."""
+    random = np.random.default_rng(0)
+    return [
+        af.conv_param(random.standard_normal((8, 1, 3, 3)) * np.sqrt(2 / 9), name="kernel"),
+        af.parameter(random.standard_normal((1352, CLASSES)) * np.sqrt(2 / 1352), name="weight"),
+        af.parameter(np.zeros((1, CLASSES)), name="bias"),
+    ]
+
+
+def forward(params: Sequence[af.Tensor], x: af.Tensor) -> af.Tensor:
+    """Return the logits of a batch."""
+    kernel, weight, bias = params
+    return af.conv2d(x, kernel).relu().avg_pool(2).reshape(BATCH, 1352) @ weight + bias
+
+
+def build_inputs() -> tuple[af.Tensor, af.Tensor]:
+    """Return the inputs of a step: images and targets."""
+    return af.input((BATCH, 1, 28, 28), max_abs=1), af.input((BATCH, CLASSES))
+
+
 def build_trainer(images: Images, target: str, loss_scale: float | str, update: str = "host") -> af.Trainer:
     """Return the experiment's trainer: network, first values and order of batches as published."""
-    random = np.random.default_rng(0)
-    x, t = af.input((BATCH, 1, 28, 28), max_abs=1), af.input((BATCH, CLASSES))
-    kernel = af.conv_param(random.standard_normal((8, 1, 3, 3)) * np.sqrt(2 / 9), name="kernel")
-    weight = af.parameter(random.standard_normal((1352, CLASSES)) * np.sqrt(2 / 1352), name="weight")
-    bias = af.parameter(np.zeros((1, CLASSES)), name="bias")
-    logits = af.conv2d(x, kernel).relu().avg_pool(2).reshape(BATCH, 1352) @ weight + bias
-    objective = af.softmax_cross_entropy(logits, t)
-    params = [kernel, weight, bias]
+    (x, t), params = build_inputs(), first_values()
+    objective = af.softmax_cross_entropy(forward(params, x), t)
     options: dict[str, Any] = UPDATES[update]
     trainer = af.Trainer(objective, params, lr=0.01, loss_scale=loss_scale, target=target, **options)
-    trainer.set_dataset(x, images.scaled, t, np.eye(CLASSES, dtype=np.float32)[images.labels], seed=0)
+    trainer.set_dataset(x, images.scaled, t, images.one_hot, seed=0)
     return trainer
+
+
+def build_unrolled(images: Images, target: str, loss_scale: float | str) -> af.UnrolledTrainer:
+    """Return the same with five steps in one program."""
+    xs, ts = zip(*(build_inputs() for _ in range(UNROLLED)), strict=True)
+    data = images.scaled, images.one_hot
+    return af.UnrolledTrainer(
+        first_values(), forward, "ce", xs, ts, data, lr=0.01, loss_scale=loss_scale, target=target
+    )
+
+
+def compare_unrolled(one: af.UnrolledTrainer, other: af.UnrolledTrainer, steps: int) -> str:
+    """Run both, and say after which steps a parameter or a moment differs first."""
+    head = f"{steps} steps on {one.target} and {other.target}"
+    while one.steps < steps:
+        losses = one.step(), other.step()
+        for name, mine, theirs in zip(one.state_names(), one.states.read(), other.states.read(), strict=True):
+            unequal = mine != theirs
+            if unequal.any():
+                share = f"{unequal.sum()} of {mine.size} elements"
+                return f"{head}: first difference after {one.steps} steps, {name}: {share}; losses {losses}"
+    return f"{head}: equal bits in every parameter and moment"
+
+
+def accuracy_of(trainer: af.Trainer | af.UnrolledTrainer, test: Images) -> float:
+    """Return the share of test images whose class is found."""
+    if isinstance(trainer, af.Trainer):
+        return trainer.accuracy(test.scaled, test.labels)
+    return float((trainer.predict(test.scaled).argmax(1) == test.labels).mean())
 
 
 def scale_of(text: str) -> float | str:
@@ -111,26 +165,37 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=50, help="steps between accuracies")
     parser.add_argument("--compare", type=int, default=20, help="steps that are compared tensor by tensor")
     parser.add_argument("--loss-scale", type=scale_of, default=1024.0, help='a number, or "auto"')
-    parser.add_argument("--update", choices=UPDATES, default="engine")
+    parser.add_argument("--update", choices=[*UPDATES, "unrolled"], default="engine")
     parser.add_argument("--target", nargs="+", default=["m1", "m5"])
     asked = parser.parse_args()
     train, test = read_images(asked.file)
     with warnings.catch_warnings():
         warnings.simplefilter("once")
-        first = build_trainer(train, asked.target[0], asked.loss_scale, asked.update)
-        print(first.report())
-        for other in asked.target[1:]:
-            print(first.compare(other, steps=asked.compare))
+        if asked.update == "unrolled":
+            for other in asked.target[1:]:
+                pair = (build_unrolled(train, target, asked.loss_scale) for target in (asked.target[0], other))
+                print(compare_unrolled(*pair, steps=asked.compare))
+        else:
+            first = build_trainer(train, asked.target[0], asked.loss_scale, asked.update)
+            print(first.report())
+            for other in asked.target[1:]:
+                print(first.compare(other, steps=asked.compare))
         for target in asked.target:
-            trainer = build_trainer(train, target, asked.loss_scale, asked.update)
+            is_unrolled = asked.update == "unrolled"
+            trainer = (
+                build_unrolled(train, target, asked.loss_scale)
+                if is_unrolled
+                else build_trainer(train, target, asked.loss_scale, asked.update)
+            )
+            each = UNROLLED if is_unrolled else 1
             losses: list[float] = []
-            for step in range(1, asked.steps + 1):
+            for step in range(each, asked.steps + 1, each):
                 losses.append(trainer.step())
                 if step % asked.every == 0 and step < asked.steps:
-                    print(f"{target}: {step} steps, accuracy {trainer.accuracy(test.scaled, test.labels):.4f}")
-            accuracy = trainer.accuracy(test.scaled, test.labels)
+                    print(f"{target}: {step} steps, accuracy {accuracy_of(trainer, test):.4f}")
             published = f", published after 300 steps {PUBLISHED[target]:.4f}" if target in PUBLISHED else ""
-            print(f"{target}: loss {losses[0]:.4f} to {losses[-1]:.4f}, accuracy {accuracy:.4f}{published}")
+            ends = f"loss {losses[0]:.4f} to {losses[-1]:.4f}, accuracy {accuracy_of(trainer, test):.4f}"
+            print(f"{target}: {ends}{published}")
 
 
 if __name__ == "__main__":

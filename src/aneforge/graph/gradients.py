@@ -158,13 +158,13 @@ def gradients(
     frontier = wanted if stop is None else tensors_of(stop, "stop")
     keys = [key_of(one) for one in wanted]
     passage = Passage(roots, keys, [key_of(one) for one in frontier])
-    for one, key in zip(wanted, keys, strict=True):
+    for place, (one, key) in enumerate(zip(wanted, keys, strict=True)):
         if key not in passage.reached:
             raise GraphError(
                 "the loss does not depend on this parameter",
                 operation=one.op,
                 location=one.node.location,
-                seen=name_of(one),
+                seen=f"params[{place}], {name_of(one)}",
                 remedy="leave it out of params, or compute the loss from it; integers, booleans and `stop` cut paths",
             )
     found = passage.run(seeds)

@@ -134,6 +134,7 @@ def check_rows(place: Tensor, values: object, what: str) -> Array:
             f"the rows of {what} must have the shape of the input's",
             seen=list(array.shape),
             limit=f"[rows, {', '.join(map(str, place.shape[1:]))}]",
+            remedy="use np.eye(classes)[labels] for labels, or reshape the rows",
         )
     return array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,8 @@ class JointLoss(LossSeed):
     """Those that take indices."""
     classes: int = 0
     """An index is below this number."""
+    state: Mapping[str, Parameter | Array] = field(default_factory=dict[str, "Parameter | Array"], compare=False)
+    """What was traced calls its parameters, one perhaps by several names, and values that stay."""
     name = LOSS
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -148,10 +147,17 @@ def master(init: object, op: str) -> Array:
     return np.array(array, np.float32, order="C")
 
 
-def worst_of(array: Array) -> float:
-    """Return a number that is not finite in fp16: the first NaN, or the largest magnitude."""
+def worst_of(array: Array) -> str:
+    """Return a number that is not finite in fp16 and its place: the first NaN, or the largest magnitude.
+
+    >>> import numpy as np
+    >>> worst_of(np.array([[1.0, -7e4], [0.0, 8e4]]))
+    '80000.0 at [1, 1]'
+    """
     magnitudes = np.abs(array)
-    return math.nan if np.isnan(magnitudes).any() else float(magnitudes.max())
+    wrong = np.isnan(magnitudes)
+    place = np.unravel_index(int(wrong.argmax() if wrong.any() else magnitudes.argmax()), array.shape)
+    return f"{magnitudes[place]} at {[int(one) for one in place]}"
 
 
 def size_of(params: tuple[Parameter, ...]) -> int:

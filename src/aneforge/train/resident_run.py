@@ -12,14 +12,12 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.graph.builder.inputs import input as build_input
-from aneforge.graph.graph import Graph
 from aneforge.records import dataclass
-from aneforge.runtime.compile import compile_multi
 from aneforge.train.device_optimisers import DeviceOptimizer
 from aneforge.train.optimisers import rate_at
 from aneforge.train.resident_program import ResidentProgram, compile_with_states, warn_of_states
 from aneforge.train.run_comparison import label_of
-from aneforge.train.step_programs import FedProgram, Programs, scaled_gradients
+from aneforge.train.step_programs import Programs, compile_forward, scaled_gradients
 from aneforge.train.training_run import StepValues, TrainingRun
 
 if TYPE_CHECKING:
@@ -79,10 +77,9 @@ def build_resident_programs(
         updated += rest
         moments += kept
     step = compile_with_states("step", {objective.name: objective.result}, [*weights, *updated], target, backend)
-    forward = Graph({objective.name: objective.result})
     return ResidentPrograms(
         step=step,
-        forward=FedProgram("forward", forward, compile_multi(forward, target=target, backend=backend)),
+        forward=compile_forward(objective.name, objective.result, target, backend),
         gradients=(),
         scale=scale,
         rate=rate.node,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "RunComparison", "compare_runs", "label_of"]
 
 
+PARAMETERS_SHOWN = 24
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A tensor that two runs have with different bits."""
@@ -59,8 +62,10 @@ class RunComparison:
         ends = f"loss of the last step {self.losses[0][-1]:.6g} and {self.losses[1][-1]:.6g}"
         if self.first is None:
             return f"{head}equal bits in every tensor; {ends}"
-        lines = [f"{head}first difference at {self.first}", ends, *(f"after {found}" for found in self.last)]
-        return "\n".join(lines)
+        lines = [f"{head}first difference at {self.first}", ends]
+        lines += [f"after {found}" for found in self.last[:PARAMETERS_SHOWN]]
+        more = len(self.last) - PARAMETERS_SHOWN
+        return "\n".join([*lines, *([f"and {more} parameters more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

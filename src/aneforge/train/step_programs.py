@@ -5,6 +5,7 @@ Weights are inputs of both, so that each is compiled once.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from aneforge.errors import RuntimeStateError
@@ -25,7 +26,16 @@ if TYPE_CHECKING:
     from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
 
-__all__ = ["SCALE_INPUT", "FedProgram", "Programs", "StepGraph", "build_programs", "scaled_gradients", "step_graph"]
+__all__ = [
+    "SCALE_INPUT",
+    "FedProgram",
+    "Programs",
+    "StepGraph",
+    "build_programs",
+    "compile_forward",
+    "scaled_gradients",
+    "step_graph",
+]
 
 SCALE_INPUT = "loss_scale"
 """The name of the input that takes the loss scale."""
@@ -140,10 +150,23 @@ def build_programs(
         AneforgeError: Whatever `backward` and `compile` raise.
     """
     step = step_graph(objective, params, loss_scale)
-    forward = Graph({objective.name: objective.result})
     return Programs(
         FedProgram("step", step.graph, compile_multi(step.graph, target=target, backend=backend)),
-        FedProgram("forward", forward, compile_multi(forward, target=target, backend=backend)),
+        compile_forward(objective.name, objective.result, target, backend),
         step.gradients,
         step.scale,
     )
+
+
+def compile_forward(name: str, result: Tensor, target: TargetLike, backend: str | Backend | None) -> FedProgram:
+    """Compile the forward pass alone.
+
+    What it warns of, the step said already, of which it is a part; the report lists the warnings of both.
+
+    Raises:
+        AneforgeError: Whatever `compile` raises.
+    """
+    graph = Graph({name: result})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return FedProgram("forward", graph, compile_multi(graph, target=target, backend=backend))

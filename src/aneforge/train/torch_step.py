@@ -15,6 +15,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, cast
 
@@ -28,7 +29,10 @@ from aneforge.formats.torch.torch_model import from_torch
 from aneforge.train.joint_graph import JointLoss, bind_joint_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
+
+    from aneforge.ops.types import Array
+    from aneforge.train.parameter import Parameter
 
     Table = dict[object, Callable[..., object]]
 
@@ -92,7 +96,19 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object) -> J
         for place, (name, value) in enumerate(zip(names, values, strict=True))
     }
     data = {f"given_{place}": is_index for place, is_index in enumerate(indices)}
-    return bind_joint_graph(from_torch(program), owners, data, "seed", max(counted, default=MOST_CLASSES))
+    bound = bind_joint_graph(from_torch(program), owners, data, "seed", max(counted, default=MOST_CLASSES))
+    return replace(bound, state=state_of(module, dict(zip(names, bound.params, strict=True))))
+
+
+def state_of(module: torch.nn.Module, trained: Mapping[str, Parameter]) -> dict[str, Parameter | Array]:
+    """Return what the module's own `state_dict` has: parameters, also by their second names, and what stays."""
+    first = {id(one): name for name, one in module.named_parameters()}
+    found: dict[str, Parameter | Array] = {}
+    for name, one in cast("Mapping[str, torch.Tensor]", module.state_dict(keep_vars=True)).items():
+        owner = trained.get(first.get(id(one), ""))
+        kept = one.detach().to(torch.float32) if one.is_floating_point() else one.detach()
+        found[name] = kept.numpy().copy() if owner is None else owner
+    return found
 
 
 def exported_step(
@@ -186,12 +202,16 @@ def decompositions(counted: list[int]) -> Table:
     aten = torch.ops.aten
     return {
         aten.convolution.default: convolution,
+        aten.adaptive_avg_pool2d.default: adaptive_average_pool,
         aten.avg_pool2d.default: average_pool,
         aten.max_pool2d_with_indices.default: maximum_pool,
         aten.embedding.default: partial(embedding, counted),
         aten.scaled_dot_product_attention.default: attention,
+        aten.cross_entropy_loss.default: partial(cross_entropy, counted),
         aten.nll_loss_forward.default: partial(negative_log_likelihood, counted),
         aten.nll_loss2d_forward.default: partial(negative_log_likelihood, counted),
+        aten.upsample_nearest2d.vec: nearest,
+        aten.upsample_bilinear2d.vec: bilinear,
     }
 
 
@@ -275,6 +295,17 @@ def average_pool(
     return reduce(torch.add, parts) / (divisor_override or len(parts))
 
 
+def adaptive_average_pool(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
+    """Return the mean of as many windows as are asked for, as equal as they can be: of rows, then of columns."""
+    found = x
+    for axis, count in zip((-2, -1), output_size, strict=True):
+        extent = x.shape[axis]
+        edges = [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
+        means = [found.narrow(axis, low, high - low).mean(axis, keepdim=True) for low, high in edges]
+        found = torch.cat(means, dim=axis) if count > 1 else means[0]
+    return found
+
+
 def maximum_pool(
     x: torch.Tensor,
     kernel_size: list[int],
@@ -327,7 +358,11 @@ def embedding(
 ) -> torch.Tensor:
     """Return rows of a table as a product with rows that have a single 1."""
     if padding_idx >= 0 or scale_grad_by_freq:
-        raise NotSupportedError("a trained embedding must have no padding_idx and no scale_grad_by_freq")
+        raise NotSupportedError(
+            "a trained embedding must have no padding_idx and no scale_grad_by_freq",
+            seen=f"padding_idx={padding_idx}, scale_grad_by_freq={scale_grad_by_freq}",
+            remedy="make the embedding without them, and mask what is padded",
+        )
     chosen = one_hot(counted, indices, weight.shape[0], -1).reshape(-1, weight.shape[0])
     return (chosen @ weight).reshape(*indices.shape, weight.shape[1])
 
@@ -373,19 +408,100 @@ def negative_log_likelihood(
     ignore_index: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the loss of class indices as a product with one-hot targets."""
-    if ignore_index >= 0:
-        raise NotSupportedError("a trained loss must not ignore an index", seen=f"ignore_index={ignore_index}")
     axis = min(1, x.dim() - 1)
     chosen = one_hot(counted, target, x.shape[axis], axis)
+    if ignore_index >= 0:  # one below 0 is in no data: they are refused
+        chosen = chosen * (target.to(torch.float32) != ignore_index).to(torch.float32).unsqueeze(axis)
     if weight is not None:
-        shape = [1] * x.dim()
-        shape[axis] = x.shape[axis]
-        chosen = chosen * weight.reshape(shape)
+        chosen = chosen * along(weight, x.dim(), axis)
     losses = -(x * chosen).sum(axis)
-    total = chosen.sum() if weight is not None else torch.full((), float(target.numel()))
+    counts = weight is not None or ignore_index >= 0
+    total = chosen.sum() if counts else torch.full((), float(target.numel()))
     if reduction == 0:
         return losses, total
     return (losses.sum() / total if reduction == 1 else losses.sum()), total
+
+
+def cross_entropy(
+    counted: list[int],
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
+    """Return the loss of class indices, or of shares of classes, which are smoothed towards equal ones."""
+    axis = min(1, x.dim() - 1)
+    logarithms = torch.log_softmax(x, axis)
+    if target.shape == x.shape:
+        shares = target * (1 - label_smoothing) + label_smoothing / x.shape[axis]
+        losses = -(logarithms * shares if weight is None else logarithms * shares * along(weight, x.dim(), axis)).sum(
+            axis
+        )
+        return (losses, losses.sum() / max(losses.numel(), 1), losses.sum())[reduction]
+    found, total = negative_log_likelihood(counted, logarithms, target, weight, reduction, ignore_index)
+    if not label_smoothing:
+        return found
+    equal = -(logarithms if weight is None else logarithms * along(weight, x.dim(), axis)).sum(axis)
+    if ignore_index >= 0:
+        equal = equal * (target.to(torch.float32) != ignore_index).to(torch.float32)
+    smooth = (equal, equal.sum() / total, equal.sum())[reduction]
+    return found * (1 - label_smoothing) + smooth * (label_smoothing / x.shape[axis])
+
+
+def along(weight: torch.Tensor, rank: int, axis: int) -> torch.Tensor:
+    """Return the weights of classes along an axis."""
+    shape = [1] * rank
+    shape[axis] = weight.numel()
+    return weight.reshape(shape)
+
+
+def nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[float] | None) -> torch.Tensor:
+    """Return images in another size, every element the nearest of the old one, as products with zeros and ones."""
+
+    def chosen(extent: int, places: torch.Tensor, ratio: float) -> torch.Tensor:
+        found = torch.floor(places * ratio).clamp(max=extent - 1)
+        return (found.unsqueeze(1) == torch.arange(extent, dtype=torch.float32)).to(torch.float32)
+
+    return resized(x, output_size, scale_factors, chosen)
+
+
+def bilinear(
+    x: torch.Tensor,
+    output_size: list[int] | None,
+    align_corners: bool,  # noqa: FBT001 - the operator's signature
+    scale_factors: list[float] | None,
+) -> torch.Tensor:
+    """Return images in another size, interpolated between elements, as products with the shares of both."""
+
+    def shares(extent: int, places: torch.Tensor, ratio: float) -> torch.Tensor:
+        count = places.shape[0]
+        between = places * ((extent - 1) / max(count - 1, 1)) if align_corners else (places + 0.5) * ratio - 0.5
+        found = between.clamp(min=0, max=extent - 1).unsqueeze(1)
+        return (1 - (found - torch.arange(extent, dtype=torch.float32)).abs()).clamp(min=0)
+
+    return resized(x, output_size, scale_factors, shares)
+
+
+def resized(
+    x: torch.Tensor,
+    output_size: list[int] | None,
+    scale_factors: list[float] | None,
+    matrix: Callable[[int, torch.Tensor, float], torch.Tensor],
+) -> torch.Tensor:
+    """Return images whose rows and columns are multiplied by matrices of new and old extents.
+
+    `matrix` gives one from the old extent, the numbers of the new elements, and how many old ones each is wide.
+    """
+    made: list[torch.Tensor] = []
+    for place, extent in enumerate(x.shape[2:]):
+        factor = None if scale_factors is None else scale_factors[place]
+        count = int(extent * factor) if factor is not None else (output_size or [])[place]
+        places = torch.arange(count, dtype=torch.float32)
+        made.append(matrix(extent, places, extent / count if factor is None else 1 / factor))
+    rows, columns = made
+    return rows @ x @ columns.transpose(0, 1)
 
 
 @contextmanager

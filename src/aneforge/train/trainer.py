@@ -20,6 +20,7 @@ from aneforge.train.joint_graph import JointLoss
 from aneforge.train.loss_scale import DynamicLossScale, fixed_scale, scale_on_engine
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimiser_choice import OptimizerOptions
+from aneforge.train.parameter import Parameter
 from aneforge.train.resident_run import ResidentRun, build_resident_programs
 from aneforge.train.run_comparison import RunComparison, compare_runs, label_of
 from aneforge.train.saturation_guard import warn_of_saturation
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from aneforge.runtime.backends import Backend
     from aneforge.targets import Place, TargetLike
     from aneforge.train.optimisers import Rate
-    from aneforge.train.parameter import Parameter
     from aneforge.train.torch_step import Loss
 
 __all__ = ["Trainer"]
@@ -191,8 +191,14 @@ class Trainer:
         return tuple(Tensor(node) for node in self.programs.step.graph.inputs.values() if node not in known)
 
     def state_dict(self) -> dict[str, Array]:
-        """Return copies of the parameters in float32, by name; one without a name is called by its place."""
+        """Return copies of the parameters in float32, by name; one without a name is called by its place.
+
+        Of a torch module it is all that the module's own has: tied parameters by all their names, buffers as they were.
+        """
         self.run.read_back()
+        if isinstance(self.objective, JointLoss):
+            state = self.objective.state
+            return {name: (one.value if isinstance(one, Parameter) else one).copy() for name, one in state.items()}
         params = self.parameters
         return {label_of(params, place): one.value.copy() for place, one in enumerate(params)}
 

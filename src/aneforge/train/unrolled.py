@@ -11,10 +11,9 @@ from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.gradients import backward, backward_from
-from aneforge.graph.graph import INPUT, Graph
+from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.method_arguments import whole
 from aneforge.graph.tensor import Tensor
-from aneforge.runtime.compile import compile_multi
 from aneforge.targets import place_of
 from aneforge.train.adam_in_graph import adam_step, corrected_rate
 from aneforge.train.batches import Dataset, build_dataset, check_one_hot, check_rows
@@ -27,7 +26,7 @@ from aneforge.train.resident_program import PassedStates, ResidentProgram, compi
 from aneforge.train.run_comparison import label_of
 from aneforge.train.saturation_guard import warn_of_saturation
 from aneforge.train.scale_advice import advise_alone
-from aneforge.train.step_programs import FedProgram
+from aneforge.train.step_programs import compile_forward
 
 if TYPE_CHECKING:
     import os
@@ -113,8 +112,7 @@ class UnrolledTrainer:
         results = {f"result{number}": one.result for number, one in enumerate(self.objectives)}
         self.program = compile_with_states(f"{len(self.inputs)} steps", results, updated, place, backend)
         warn_of_saturation(self.program.model.program, first_step, self.params, self.loss_scale)
-        whole_graph = Graph({"output": forward(list(self.params), self.inputs[0])})
-        self.forward = FedProgram("forward", whole_graph, compile_multi(whole_graph, target=place, backend=backend))
+        self.forward = compile_forward("output", forward(list(self.params), self.inputs[0]), place, backend)
         keep = ResidentProgram if resident else PassedStates
         zeros = [np.zeros(one.shape, np.float16) for one in (*first, *second)]
         self.states = keep(self.program, [one.node for one in states], [*(one.value for one in self.params), *zeros])

@@ -57,12 +57,28 @@ def test_other_images_are_refused(example: Any, tmp_path: Path) -> None:  # noqa
         example.read_images(tmp_path / "other.npz")
 
 
+def bands(example: Any) -> Any:  # noqa: ANN401 - a module, and what it has
+    """Return images with a bright band for each label."""
+    labels = np.random.default_rng(0).integers(0, 10, 200)
+    pixels = (255 * (np.arange(784) // 78 == labels[:, None])).astype(np.uint8)
+    return example.Images(pixels, labels)
+
+
+@pytest.mark.filterwarnings("ignore::aneforge.errors.SliceSaturationWarning")
+def test_five_steps_in_one_program_are_five_steps_and_chips_are_compared(example: Any) -> None:  # noqa: ANN401 - a module
+    images = bands(example)
+    unrolled, other = (example.build_unrolled(images, target, 1024.0) for target in ("m1", "m5"))
+    resident = example.build_trainer(images, "m1", 1024.0, "resident")
+    assert example.compare_unrolled(unrolled, other, 5).startswith("5 steps on h13 and h17: first difference after 5")
+    for _ in range(5):
+        resident.step()
+    assert example.accuracy_of(unrolled, images) == example.accuracy_of(resident, images)
+    for mine, theirs in zip(unrolled.params, resident.state_dict().values(), strict=True):
+        np.testing.assert_array_equal(mine.value, theirs)
+
+
 def test_the_network_of_the_experiment_trains(example: Any) -> None:  # noqa: ANN401 - a module
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 10, 200)
-    places = np.arange(784) // 78  # a bright band for each label
-    pixels = (255 * (places == labels[:, None])).astype(np.uint8)
-    trainer = example.build_trainer(example.Images(pixels, labels), "m5", 1024.0)
+    trainer = example.build_trainer(bands(example), "m5", 1024.0)
     losses = [trainer.step() for _ in range(5)]
     assert losses[-1] < losses[0]
     assert [one.shape for one in trainer.parameters] == [(9, 8), (1352, 10), (1, 10)]

@@ -14,7 +14,7 @@ from torch.nn import functional
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
 from aneforge.train.torch_step import trace_step
-from torch_networks import TorchNetwork, block, convolutions, words
+from torch_networks import TorchNetwork, block, convolutions, resizes, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ def trainer_of(network: TorchNetwork, **options: float | str) -> af.Trainer:
     return trainer
 
 
-@pytest.mark.parametrize("build", [convolutions, words])
+@pytest.mark.parametrize("build", [convolutions, words, resizes])
 def test_the_traced_step_is_that_of_torch(build: Callable[[], TorchNetwork]) -> None:
     torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
     network = build()
@@ -44,7 +44,13 @@ def test_the_traced_step_is_that_of_torch(build: Callable[[], TorchNetwork]) -> 
     assert found["loss"].item() == pytest.approx(loss.item(), rel=1e-5)
     for place, (name, param) in enumerate(network.module.named_parameters()):
         assert param.grad is not None
-        np.testing.assert_allclose(found[f"gradient{place}"], 2 * param.grad.numpy(), atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            found[f"gradient{place}"], 2 * param.grad.numpy(), rtol=1e-4, atol=1e-5, err_msg=name
+        )
+    own = network.module.state_dict()
+    assert list(traced.state) == list(own)  # a tied table by both names, and buffers
+    for name, one in traced.state.items():
+        np.testing.assert_array_equal(one.value if isinstance(one, af.Parameter) else one, own[name].numpy())
 
 
 def enumerated(gradients: list[af.Tensor]) -> list[tuple[str, af.Tensor]]:
