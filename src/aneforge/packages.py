@@ -33,6 +33,8 @@ PACKAGES = {
     "pyarrow": Use("reading and writing Parquet and Arrow files", "data"),
     "distributed": Use("running on several workers", "cluster"),
     "safetensors": Use("reading and writing checkpoints", "train"),
+    "gguf": Use("reading GGUF files", "llm"),
+    "tokenizers": Use("reading tokenizer.json", "llm"),
 }
 """The extras are those of pyproject.toml; a test compares."""
 

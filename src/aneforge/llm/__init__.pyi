@@ -5,6 +5,7 @@ from .architectures import describe_decoder as describe_decoder
 from .architectures import names as names
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import FolderCheckpoint as FolderCheckpoint
+from .gguf import GgufCheckpoint as GgufCheckpoint
 from .language_model import LanguageModel as LanguageModel
 from .language_model import load as load
 from .settings import ModelSettings as ModelSettings
@@ -14,3 +15,4 @@ from .speculative import draft_by_repetition as draft_by_repetition
 from .speculative import generate_speculatively as generate_speculatively
 from .token_sampling import Sampling as Sampling
 from .token_sampling import choose_token as choose_token
+from .tokenizer import TextTokenizer as TextTokenizer

@@ -1,0 +1,454 @@
+"""Checkpoints in GGUF files, as llama.cpp writes them: read as if they were folders of Hugging Face.
+
+Metadata becomes settings in the names of `config.json`, and tensors have the names, the order of rows and the values
+that a folder has: what the conversion to GGUF changed (rows of queries and keys in pairs for Llama, gains of Gemma plus
+one, matrices of GPT-2 turned) is changed back when rows are read. The library `gguf` reads and decodes; files are
+mapped into memory, and blocks are decoded a few rows at a time, so that a tensor takes its float32 numbers and little
+more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import ml_dtypes
+import numpy as np
+
+from aneforge.errors import CheckpointError, Location, UnsupportedModelError
+from aneforge.llm.checkpoint import StoredTensor
+from aneforge.packages import expect_package
+from aneforge.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gguf import GGMLQuantizationType
+    from numpy.typing import NDArray
+
+    from aneforge.ops.types import Array
+
+__all__ = ["GgufCheckpoint"]
+
+ROWS_BYTES = 1 << 22
+"""Bytes of float32 numbers that are decoded at a time: the decoder's own arrays are a few times as large."""
+PLAIN = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16), "BF16": np.dtype(ml_dtypes.bfloat16)}
+ARCHITECTURE = "general.architecture"
+SHARD = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
+LAYER = re.compile(r"blk\.(?P<number>\d+)\.(?P<name>.+)")
+DAMAGED = "download it again; a file that was cut off looks like this"
+
+LLAMA_LAYER: Mapping[str, str] = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_qkv": "self_attn.qkv_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+LLAMA_WHOLE: Mapping[str, str] = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+LLAMA_SETTINGS: Mapping[str, str] = {
+    "embedding_length": "hidden_size",
+    "block_count": "num_hidden_layers",
+    "feed_forward_length": "intermediate_size",
+    "context_length": "max_position_embeddings",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "attention.sliding_window": "sliding_window",
+    "rope.freq_base": "rope_theta",
+    "rope.scaling.original_context_length": "original_max_position_embeddings",
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+}
+GPT2_SETTINGS: Mapping[str, str] = {
+    "embedding_length": "n_embd",
+    "block_count": "n_layer",
+    "feed_forward_length": "n_inner",
+    "context_length": "n_positions",
+    "attention.head_count": "n_head",
+    "attention.layer_norm_epsilon": "layer_norm_epsilon",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an architecture is stored in GGUF."""
+
+    whole: Mapping[str, str]
+    """Names of tensors outside of layers, without `.weight` or `.bias`: of GGUF, and of Hugging Face."""
+    layer: Mapping[str, str]
+    """The same of a layer."""
+    prefix: str
+    """What stands before the number of a layer with Hugging Face."""
+    settings: Mapping[str, str]
+    paired: bool = False
+    """Rows of queries and keys stand in the order in which pairs of neighbours are turned."""
+    norm_offset: float = 0.0
+    """What was added to the gains of norms."""
+    turned: frozenset[str] = frozenset()
+    """Matrices that Hugging Face stores [in, out]."""
+
+
+LLAMA = Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS)
+FORMS: Mapping[str, Form] = {
+    "llama": Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS, paired=True),
+    "qwen2": LLAMA,
+    "qwen3": LLAMA,
+    "gemma": Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS, norm_offset=1.0),
+    "phi3": Form(LLAMA_WHOLE, {**LLAMA_LAYER, "ffn_up": "mlp.gate_up_proj"}, "model.layers.", LLAMA_SETTINGS),
+    "gpt2": Form(
+        {
+            "token_embd": "transformer.wte",
+            "position_embd": "transformer.wpe",
+            "output_norm": "transformer.ln_f",
+            "output": "lm_head",
+        },
+        {
+            "attn_norm": "ln_1",
+            "attn_qkv": "attn.c_attn",
+            "attn_output": "attn.c_proj",
+            "ffn_norm": "ln_2",
+            "ffn_up": "mlp.c_fc",
+            "ffn_down": "mlp.c_proj",
+        },
+        "transformer.h.",
+        GPT2_SETTINGS,
+        turned=frozenset({"attn_qkv", "attn_output", "ffn_up", "ffn_down"}),
+    ),
+}
+
+
+class TensorType(Protocol):
+    """A type of elements, as the library has it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class ReaderTensor(Protocol):
+    """A tensor of an open file, as the library has it: without types of its own."""
+
+    name: str
+    tensor_type: TensorType
+    shape: Array
+    data: Array
+
+
+class ReaderField(Protocol):
+    """A field of metadata, as the library has it."""
+
+    def contents(self) -> object: ...
+
+
+class Reader(Protocol):
+    """An open file, as the library has it."""
+
+    fields: Mapping[str, ReaderField]
+    tensors: Sequence[ReaderTensor]
+    byte_order: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the values of a tensor of Hugging Face are."""
+
+    tensor: ReaderTensor
+    heads: int = 0
+    """Heads whose rows stand in pairs; 0 for rows that stand as they are."""
+    offset: float = 0.0
+    turned: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape that Hugging Face has."""
+        stored = tuple(int(extent) for extent in reversed(self.tensor.shape.tolist()))
+        return stored[::-1] if self.turned else stored
+
+
+class GgufCheckpoint:
+    """A model in a GGUF file, or in several that are the shards of one.
+
+    >>> GgufCheckpoint("/no/such/file.gguf")
+    Traceback (most recent call last):
+    ...
+    aneforge.errors.CheckpointError: at /no/such/file.gguf: there is no such file
+
+    Raises:
+        CheckpointError: A file is missing, damaged or cut off, or states no architecture.
+        MissingPackageError: The package gguf is not installed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.readers = [open_file(one) for one in shards_of(self.path)]
+        self.fields = self.readers[0].fields
+        self.stored = {tensor.name: tensor for reader in self.readers for tensor in reader.tensors}
+        self.architecture = str(self.expect(ARCHITECTURE))
+
+    @property
+    def source(self) -> str:
+        """The file."""
+        return os.fspath(self.path)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """The settings, by the names of `config.json`.
+
+        Raises:
+            CheckpointError: A field has a value that cannot be one.
+        """
+        return self.found_settings
+
+    @cached_property
+    def found_settings(self) -> Mapping[str, object]:
+        """The same, found once."""
+        form = FORMS.get(self.architecture, LLAMA)
+        stated = {theirs: self.own(ours) for ours, theirs in form.settings.items() if self.own(ours) is not None}
+        found: dict[str, object] = {"model_type": self.architecture, **stated}
+        if "token_embd.weight" in self.stored:
+            found["vocab_size"] = int(self.stored["token_embd.weight"].shape.tolist()[-1])
+        found["tie_word_embeddings"] = "output.weight" not in self.stored
+        if (end := self.value("tokenizer.ggml.eos_token_id")) is not None:
+            found["eos_token_id"] = end
+        if form.settings is LLAMA_SETTINGS:
+            found["attention_bias"] = "blk.0.attn_output.bias" in self.stored
+            found |= self.rope_settings(found)
+        return found
+
+    def rope_settings(self, found: Mapping[str, object]) -> dict[str, object]:
+        """Return how rotary positions are scaled, and which part of a head they turn."""
+        rope: dict[str, object] = {"rope_theta": found.get("rope_theta", 10000.0), "rope_type": "default"}
+        short, long = (self.factors(name) for name in ("rope_factors_short.weight", "rope_factors_long.weight"))
+        both = self.factors("rope_freqs.weight")
+        kind, factor = self.own("rope.scaling.type"), self.own("rope.scaling.factor")
+        if both is not None or (short is not None and long is not None):
+            rope |= {"rope_type": "longrope", "short_factor": both or short, "long_factor": both or long}
+            # Factors for every length are those of Llama 3, which leave the magnitude of attention as it is.
+            scale = 1.0 if both is not None else self.own("rope.scaling.attn_factor")
+            rope |= {} if scale is None else {"attention_factor": scale}
+        elif isinstance(kind, str) and kind != "none":
+            rope |= {"rope_type": kind, "factor": 1.0 if factor is None else factor}
+        turned, heads, width = (
+            self.own("rope.dimension_count"),
+            found.get("num_attention_heads"),
+            found.get("hidden_size"),
+        )
+        head = found.get("head_dim") or (width // heads if isinstance(width, int) and isinstance(heads, int) else None)
+        if isinstance(turned, int) and isinstance(head, int) and turned != head:
+            rope["partial_rotary_factor"] = turned / head
+        return {"rope_parameters": rope}
+
+    def factors(self, name: str) -> list[float] | None:
+        """Return a row of factors that is stored as a tensor; None where there is none."""
+        if name not in self.stored:
+            return None
+        return [float(one) for one in np.asarray(self.stored[name].data, np.float32).reshape(-1)]
+
+    @property
+    def tensors(self) -> Mapping[str, StoredTensor]:
+        """Shapes and element types of all tensors, by the names of Hugging Face.
+
+        Raises:
+            UnsupportedModelError: The names of the architecture are not known.
+        """
+        return {name: StoredTensor(place.shape, place.tensor.tensor_type.name) for name, place in self.places.items()}
+
+    @cached_property
+    def places(self) -> Mapping[str, Place]:
+        """Where every tensor is."""
+        form = FORMS.get(self.architecture)
+        if form is None:
+            raise UnsupportedModelError(
+                f"the names of tensors in GGUF files of {self.architecture!r} are not known",
+                location=Location(self.source),
+                limit=", ".join(FORMS),
+                remedy="take the folder of Hugging Face that the file was converted from",
+            )
+        found: dict[str, Place] = {}
+        for name, tensor in self.stored.items():
+            stem, _, kind = name.rpartition(".")
+            layer = LAYER.fullmatch(stem)
+            part = layer["name"] if layer else stem
+            theirs = (form.layer if layer else form.whole).get(part)
+            if theirs is not None and kind in ("weight", "bias"):
+                begin = f"{form.prefix}{layer['number']}." if layer else ""
+                found[f"{begin}{theirs}.{kind}"] = self.place(tensor, part, kind, form)
+        return found
+
+    def place(self, tensor: ReaderTensor, part: str, kind: str, form: Form) -> Place:
+        """Return where a tensor is, and what the conversion did to it."""
+        counts = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
+        heads = self.own(counts[part]) if form.paired and part in counts else None
+        if heads is None and form.paired and part == "attn_k":
+            heads = self.own("attention.head_count")
+        offset = form.norm_offset if part.endswith("norm") else 0.0
+        turned = part in form.turned and kind == "weight"
+        return Place(tensor, heads if isinstance(heads, int) else 0, offset, turned)
+
+    def read(self, name: str, rows: slice = slice(None)) -> Array:
+        """Return a tensor, or rows of it; blocks become float32.
+
+        Raises:
+            CheckpointError: There is no such tensor, or the library does not decode its elements.
+        """
+        place = self.places.get(name)
+        if place is None:
+            raise CheckpointError(f"there is no tensor {name!r}", location=Location(self.source))
+        if place.turned:
+            return self.decoded(place, None).T[rows]
+        wanted = np.arange(place.shape[0])[rows]
+        values = self.decoded(place, paired_rows(wanted, place.shape[0] // place.heads) if place.heads else wanted)
+        return values - values.dtype.type(place.offset) if place.offset else values
+
+    def decoded(self, place: Place, rows: Array | None) -> Array:
+        """Return rows of a stored tensor as numbers, or all."""
+        tensor, kind = place.tensor, place.tensor.tensor_type.name
+        chosen = cast("NDArray[np.int64]", np.arange(tensor.data.shape[0]) if rows is None else rows)
+        stretch = chosen.size > 0 and bool(np.all(np.diff(chosen) == 1))
+        if kind in PLAIN:
+            plain = tensor.data.view(PLAIN[kind])
+            return plain[int(chosen[0]) : int(chosen[-1]) + 1] if stretch else plain[chosen]
+        decode = decoder_of(tensor, self.source)
+        shape = tuple(int(extent) for extent in reversed(tensor.shape.tolist()))
+        made = np.empty((chosen.size, *shape[1:]), np.float32)
+        step = max(1, ROWS_BYTES // (4 * max(1, int(np.prod(shape[1:])))))
+        for begin in range(0, chosen.size, step):
+            taken = chosen[begin : begin + step]
+            made[begin : begin + step] = decode(tensor.data[taken]).reshape(-1, *shape[1:])
+        return made
+
+    def value(self, name: str) -> object:
+        """Return a field of the metadata; None where there is none."""
+        field = self.fields.get(name)
+        return None if field is None else field.contents()
+
+    def own(self, name: str) -> object:
+        """Return a field of the architecture; None where there is none.
+
+        Raises:
+            CheckpointError: It is a list of numbers that differ from layer to layer.
+        """
+        found = self.value(f"{self.architecture}.{name}")
+        if isinstance(found, list):
+            entries = cast("list[object]", found)
+            if not entries or any(one != entries[0] for one in entries):
+                raise CheckpointError(
+                    f"{self.architecture}.{name} differs from layer to layer, which has no form here",
+                    location=Location(self.source),
+                    seen=entries[:8],
+                )
+            found = entries[0]
+        # Numbers are stored in float32: the shortest decimal that it holds is the one that was meant.
+        return float(str(np.float32(found))) if isinstance(found, float) else found
+
+    def expect(self, name: str) -> object:
+        """Return a field that must be there.
+
+        Raises:
+            CheckpointError: It is not.
+        """
+        found = self.value(name)
+        if found is None:
+            raise CheckpointError(f"the metadata has no {name}", location=Location(self.source))
+        return found
+
+
+def shards_of(path: Path) -> list[Path]:
+    """Return the files of a model: one, or all shards that the name of one counts.
+
+    Raises:
+        CheckpointError: A file is missing.
+    """
+    named = SHARD.fullmatch(path.name)
+    count = int(named["count"]) if named else 1
+    files = (
+        [path]
+        if named is None
+        else [path.with_name(f"{named['stem']}-{number:05d}-of-{count:05d}.gguf") for number in range(1, count + 1)]
+    )
+    missing = [one.name for one in files if not one.is_file()]
+    if missing and count > 1:
+        raise CheckpointError(
+            f"{len(missing)} of {count} shards are missing: {', '.join(missing[:4])}",
+            location=Location(os.fspath(path)),
+            remedy="download all of them into one folder",
+        )
+    if missing:
+        raise CheckpointError("there is no such file", location=Location(os.fspath(path)))
+    return files
+
+
+def open_file(path: Path) -> Reader:
+    """Open a file, mapped into memory.
+
+    Raises:
+        CheckpointError: It is not GGUF, damaged, cut off, of other byte order, or has elements of an unknown type.
+    """
+    expect_package("gguf")
+    from gguf import GGUFReader  # noqa: PLC0415 - an extra
+
+    where = Location(os.fspath(path))
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic != b"GGUF":
+        raise CheckpointError("this is not a GGUF file", location=where, seen=repr(magic), limit="b'GGUF'")
+    try:
+        reader = cast("Reader", GGUFReader(os.fspath(path)))
+    except ValueError as error:
+        if "GGMLQuantizationType" in str(error):
+            raise CheckpointError(
+                "a tensor has elements of a type that the library does not know",
+                location=where,
+                seen=str(error),
+                remedy="update the package gguf, or take a file in F16, Q8_0, Q4_0 or Q4_K",
+            ) from None
+        raise CheckpointError(f"the file is damaged: {error}", location=where, remedy=DAMAGED) from None
+    except (IndexError, KeyError, OverflowError, TypeError) as error:
+        raise CheckpointError(f"the file is damaged: {error}", location=where, remedy=DAMAGED) from None
+    if reader.byte_order != "I":
+        raise CheckpointError("the file has the byte order of another machine", location=where)
+    return reader
+
+
+def decoder_of(tensor: ReaderTensor, source: str) -> Callable[[Array], Array]:
+    """Return what decodes blocks.
+
+    Raises:
+        CheckpointError: The library has nothing that does.
+    """
+    from gguf import dequantize  # noqa: PLC0415 - an extra, which opened the file
+
+    def decode(blocks: Array) -> Array:
+        try:
+            return dequantize(np.ascontiguousarray(blocks), cast("GGMLQuantizationType", tensor.tensor_type))
+        except NotImplementedError:
+            raise CheckpointError(
+                f"tensor {tensor.name!r} has elements that the library does not decode",
+                location=Location(source),
+                seen=tensor.tensor_type.name,
+                remedy="take a file in F16, Q8_0, Q4_0 or Q4_K",
+            ) from None
+
+    return decode
+
+
+def paired_rows(rows: Array, width: int) -> Array:
+    """Return where rows of heads stand that were put into the order of pairs: halves of a head became neighbours.
+
+    >>> paired_rows(np.arange(8), 4).tolist()
+    [0, 2, 1, 3, 4, 6, 5, 7]
+    """
+    head, place = np.divmod(rows, width)
+    half, pair = np.divmod(place, width // 2)
+    return head * width + 2 * pair + half

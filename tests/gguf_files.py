@@ -1,0 +1,122 @@
+"""GGUF files of small models, written by the library as the published conversion writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import gguf
+import numpy as np
+
+from aneforge.llm.gguf import FORMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from aneforge.llm.checkpoint import FolderCheckpoint
+
+    Array = NDArray[Any]
+
+__all__ = ["convert", "pack_q4_k", "write_gguf"]
+
+TYPES = gguf.GGMLQuantizationType
+
+
+def write_gguf(
+    path: Path,
+    architecture: str,
+    fields: Mapping[str, object],
+    tensors: Mapping[str, tuple[Array, gguf.GGMLQuantizationType]],
+) -> Path:
+    """Write a file: fields of the architecture by their names, and tensors whose bytes are encoded already."""
+    writer = gguf.GGUFWriter(path, architecture)
+    for name, value in fields.items():
+        key = name if name.startswith(("general.", "tokenizer.")) else f"{architecture}.{name}"
+        match value:
+            case int():
+                writer.add_uint32(key, value)
+            case float():
+                writer.add_float32(key, value)
+            case str():
+                writer.add_string(key, value)
+            case _:
+                writer.add_array(key, cast("list[object]", value))
+    for name, (values, kind) in tensors.items():
+        writer.add_tensor(name, values, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationType = TYPES.F32) -> Path:
+    """Write the GGUF file of a folder as the published conversion does: names, order of rows, gains, fields."""
+    settings = folder.settings
+    architecture = str(settings["model_type"])
+    form = FORMS["llama" if architecture == "mistral" else architecture]
+    theirs = {hugging: ours for ours, hugging in form.settings.items()}
+    fields = {theirs[name]: value for name, value in settings.items() if name in theirs and value is not None}
+    rope = settings.get("rope_parameters")
+    if isinstance(rope, dict):
+        fields["rope.freq_base"] = float(cast("dict[str, float]", rope)["rope_theta"])
+    fields["rope.freq_base"] = float(cast("float", fields.get("rope.freq_base", 10000.0)))
+    names = {hugging: ours for ours, hugging in form.whole.items()}
+    tensors: dict[str, tuple[Array, gguf.GGMLQuantizationType]] = {}
+    heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
+    for name in folder.tensors:
+        stem, _, part = name.rpartition(".")
+        if stem.startswith(form.prefix):
+            number, _, inner = stem.removeprefix(form.prefix).partition(".")
+            ours = next(key for key, hugging in form.layer.items() if hugging == inner)
+            stored = f"blk.{number}.{ours}"
+        else:
+            ours = stored = names[stem]
+        values = np.asarray(folder.read(name), np.float32)
+        if form.paired and ours in heads:
+            count = int(cast("int", settings[heads[ours]]))
+            split = values.reshape(count, 2, values.shape[0] // count // 2, *values.shape[1:])
+            values = np.ascontiguousarray(split.swapaxes(1, 2)).reshape(values.shape)
+        if ours.endswith("norm"):
+            values += np.float32(form.norm_offset)
+        if ours in form.turned and part == "weight":
+            values = np.ascontiguousarray(values.T)
+        tensors[f"{stored}.{part}"] = encode(values, kind if values.ndim > 1 else TYPES.F32)
+    return write_gguf(path, "llama" if architecture == "mistral" else architecture, fields, tensors)
+
+
+def encode(values: Array, kind: gguf.GGMLQuantizationType) -> tuple[Array, gguf.GGMLQuantizationType]:
+    """Return values in a type of elements, and the type; Q4_K, which the library does not encode, by hand."""
+    if kind == TYPES.Q4_K:
+        return pack_q4_k(values), kind
+    quantize = cast("Callable[[Array, gguf.GGMLQuantizationType], Array]", gguf.quantize)
+    return quantize(values, kind), kind
+
+
+def pack_q4_k(values: Array) -> Array:
+    """Return rows as blocks of Q4_K: 256 numbers as 8 runs of 32, each d·scale·q − dmin·least with 6-bit integers.
+
+    A block is d and dmin in fp16, 12 bytes with 8 scales and 8 least values, and 128 bytes of two numbers each.
+    """
+    runs = values.reshape(-1, 8, 32).astype(np.float64)
+    least = np.minimum(runs.min(axis=2), 0.0)
+    span = (runs.max(axis=2) - least) / 15
+    d, dmin = (np.maximum(one.max(axis=1) / 63, 1e-7).astype(np.float16) for one in (span, -least))
+    scales, mins = (
+        np.clip(np.rint(one / unit.astype(np.float64)[:, None]), 0, 63).astype(np.uint8)
+        for one, unit in ((span, d), (-least, dmin))
+    )
+    step = d.astype(np.float64)[:, None] * scales
+    shift = dmin.astype(np.float64)[:, None] * mins
+    q = np.clip(np.rint((runs + shift[..., None]) / np.where(step == 0, 1, step)[..., None]), 0, 15).astype(np.uint8)
+    packed = np.zeros((runs.shape[0], 12), np.uint8)
+    packed[:, 0:4] = (scales[:, :4] & 63) | (scales[:, 4:] >> 4 << 6)
+    packed[:, 4:8] = (mins[:, :4] & 63) | (mins[:, 4:] >> 4 << 6)
+    packed[:, 8:12] = (scales[:, 4:] & 15) | (mins[:, 4:] & 15) << 4
+    nibbles = q.reshape(-1, 4, 2, 32)
+    halves = nibbles[:, :, 0] | nibbles[:, :, 1] << 4
+    heads = np.stack([d, dmin], axis=1).view(np.uint8)
+    blocks = np.concatenate([heads, packed, halves.reshape(-1, 128)], axis=1)
+    return blocks.reshape(*values.shape[:-1], values.shape[-1] // 256 * 144)
