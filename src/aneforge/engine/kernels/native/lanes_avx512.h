@@ -15,6 +15,7 @@
 typedef uint8_t limit; /* a partner's exponent byte must exceed it */
 #define REALS 8 /* doubles in a vector */
 #define OWN_DOUBLES 1
+#define OWN_PACKING 1
 
 static inline __attribute__((always_inline)) void step_512(const struct strip *strip, uint32_t k, const int rows,
                                                            const int vectors, const bool guarded, __m512 *sums) {
@@ -224,6 +225,85 @@ static inline void store_lanes(const uint16_t *halves, float *values, limit *lim
     const __m256i field = _mm256_max_epu16(_mm256_srli_epi16(short_magnitude, 10), _mm256_set1_epi16(1));
     const __m256i least = _mm256_sub_epi16(_mm256_set1_epi16(DROPPED_UP_TO + EXPONENT_BIAS + 15), field);
     _mm_storeu_si128((__m128i *)limits, _mm256_cvtepi16_epi8(_mm256_maskz_mov_epi16((__mmask16)~zero, least)));
+}
+
+#define PACKED_STEPS 32
+
+/* Transpose four squares of eight by eight numbers: line i of square j becomes column i. */
+static inline __attribute__((always_inline)) void transpose_four(__m512i lines[8]) {
+    __m512i pairs[8], fours[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        pairs[2 * i] = _mm512_unpacklo_epi16(lines[2 * i], lines[2 * i + 1]);
+        pairs[2 * i + 1] = _mm512_unpackhi_epi16(lines[2 * i], lines[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            fours[4 * i + 2 * j] = _mm512_unpacklo_epi32(pairs[4 * i + j], pairs[4 * i + 2 + j]);
+            fours[4 * i + 2 * j + 1] = _mm512_unpackhi_epi32(pairs[4 * i + j], pairs[4 * i + 2 + j]);
+        }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        lines[2 * i] = _mm512_unpacklo_epi64(fours[i], fours[4 + i]);
+        lines[2 * i + 1] = _mm512_unpackhi_epi64(fours[i], fours[4 + i]);
+    }
+}
+
+/* Sixteen numbers of two steps, eight apart, as `panel.h` says; none is infinite. */
+static inline void store_steps(__m256i halves, int32_t step, int32_t steps, float *values) {
+    const __m512 scaled = _mm512_mul_ps(_mm512_cvtph_ps(halves), _mm512_set1_ps(65536.0f));
+    const __m512i bits = _mm512_castps_si512(scaled);
+    const __mmask16 some = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x7FFFFFFF));
+    const __m512i unit = _mm512_mask_mov_epi32(_mm512_set1_epi32((int32_t)STORED_ZERO), some, _mm512_set1_epi32(1));
+    const __m512i moved = _mm512_add_epi32(bits, unit);
+    if (step < steps) _mm256_storeu_si256((__m256i *)(values + step * 8), _mm512_castsi512_si256(moved));
+    if (step + 8 < steps)
+        _mm256_storeu_si256((__m256i *)(values + (step + 8) * 8), _mm512_extracti64x4_epi64(moved, 1));
+}
+
+/* Some steps of eight rows of fp16 numbers that lie side by side; false where one is infinite. */
+static bool pack_eight(const uint16_t *rows, int64_t row_step, int32_t count, float *values, limit *limits,
+                       uint8_t *least) {
+    const __m512i one = _mm512_set1_epi16(1);
+    for (int32_t first = 0; first < count; first += PACKED_STEPS) {
+        const int32_t steps = count - first < PACKED_STEPS ? count - first : PACKED_STEPS;
+        const __mmask32 there = steps < PACKED_STEPS ? (1u << steps) - 1 : 0xFFFFFFFFu;
+        __m512i lines[8], most = _mm512_setzero_si512(), fewest = _mm512_set1_epi16(-1);
+#pragma GCC unroll 8
+        for (int row = 0; row < 8; row++) {
+            lines[row] = _mm512_maskz_loadu_epi16(there, rows + row * row_step + first);
+            const __m512i magnitude = _mm512_and_si512(lines[row], _mm512_set1_epi16(0x7FFF));
+            most = _mm512_max_epu16(most, magnitude);
+            fewest = _mm512_min_epu16(fewest, _mm512_sub_epi16(magnitude, one)); /* that of zero is the largest */
+        }
+        if (_mm512_cmpge_epu16_mask(most, _mm512_set1_epi16(0x7C00))) return false;
+        const __m512i field = _mm512_max_epu16(_mm512_srli_epi16(_mm512_add_epi16(fewest, one), 10), one);
+        const __m512i biased = _mm512_add_epi16(field, _mm512_set1_epi16(EXPONENT_BIAS - 15));
+        const __mmask32 zeros = _mm512_cmpeq_epi16_mask(fewest, _mm512_set1_epi16(-1));
+        const __m512i exponents = _mm512_mask_mov_epi16(biased, zeros, _mm512_set1_epi16(EXPONENT_OF_ZERO));
+        _mm256_mask_storeu_epi8(least + first, there, _mm512_cvtepi16_epi8(exponents));
+        transpose_four(lines);
+        float *const to = values + (size_t)first * 8;
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) { /* steps i, i + 8, i + 16 and i + 24 */
+            store_steps(_mm512_castsi512_si256(lines[i]), i, steps, to);
+            store_steps(_mm512_extracti64x4_epi64(lines[i], 1), i + 16, steps, to);
+            const __m512i magnitude = _mm512_and_si512(lines[i], _mm512_set1_epi16(0x7FFF));
+            const __m512i own = _mm512_max_epu16(_mm512_srli_epi16(magnitude, 10), one);
+            const __m512i bound = _mm512_sub_epi16(_mm512_set1_epi16(DROPPED_UP_TO + EXPONENT_BIAS + 15), own);
+            const __mmask32 some = _mm512_test_epi16_mask(magnitude, magnitude);
+            const __m256i bytes = _mm512_cvtepi16_epi8(_mm512_maskz_mov_epi16(some, bound));
+            limit *const at = limits + (size_t)(first + i) * 8;
+            if (i < steps) _mm_storel_epi64((__m128i *)at, _mm256_castsi256_si128(bytes));
+            if (i + 8 < steps) _mm_storeh_pd((double *)(at + 64), _mm_castsi128_pd(_mm256_castsi256_si128(bytes)));
+            if (i + 16 < steps) _mm_storel_epi64((__m128i *)(at + 128), _mm256_extracti128_si256(bytes, 1));
+            if (i + 24 < steps)
+                _mm_storeh_pd((double *)(at + 192), _mm_castsi128_pd(_mm256_extracti128_si256(bytes, 1)));
+        }
+    }
+    return true;
 }
 
 #endif

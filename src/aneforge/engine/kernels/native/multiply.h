@@ -11,6 +11,7 @@
 
 struct worker {
     struct region region;
+    int64_t converted; /* which region stands converted, where there is one block; -1 for none */
     struct lists lists;
     struct run *runs; /* [sum][piece] */
     int32_t run_count[4];
@@ -178,12 +179,14 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
     region->rows = (int32_t)at_most(plan->down.out - region->first_row, plan->region_rows);
     region->columns = (int32_t)at_most(plan->across.out - region->first_column, plan->region_columns);
     region->scale = plan->layout == LAYOUT_WINOGRAD ? 2 : 1;
-    set_vectors(plan, region);
+    const bool known = plan->blocks == 1 && worker->converted == task / plan->row_tasks;
+    if (!known) set_vectors(plan, region);
     const int64_t first_row = row_task * plan->task_rows;
     const int64_t end_row = at_most(first_row + plan->task_rows, plan->rows);
-    const bool sorted = HAS_FLOATS && (end_row - first_row + PANEL_ROWS - 1) / PANEL_ROWS >= plan->least_panels;
+    const bool sorted = HAS_FLOATS && (plan->task_rows + PANEL_ROWS - 1) / PANEL_ROWS >= plan->least_panels;
+    worker->converted = task / plan->row_tasks;
     for (int64_t block = 0; block < plan->blocks; block++) {
-        convert_block(plan, worker, block, sorted);
+        if (!known) convert_block(plan, worker, block, sorted);
         for (int64_t row = first_row; row < end_row; row += PANEL_ROWS) {
             const int64_t panel = region->group * plan->panels + row / PANEL_ROWS;
             char *const memory =
@@ -200,6 +203,7 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
 static void run_tasks(struct plan *plan, char *memory) {
     struct worker worker;
     share_out(plan, memory, &worker);
+    worker.converted = -1;
     set_offsets(plan, &worker.region);
     for (int32_t k = 0; k < plan->most_depth; k++) worker.lists.every[k] = (uint32_t)k;
     for (;;) {

@@ -122,6 +122,13 @@ static void pack_steps(const struct plan *plan, int64_t place, int64_t rows_ther
                        struct panel *panel, int32_t to) {
     uint16_t halves[PANEL_ROWS][ROW_STEPS], together[PANEL_ROWS * ROW_STEPS];
     const int32_t rows = panel->rows, whole = (count + LANES - 1) / LANES * LANES;
+#ifdef OWN_PACKING
+    const bool plain = plan->element == ANEFORGE_FP16 && plan->layout != LAYOUT_WINOGRAD && plan->left_step == 1;
+    if (plain && rows == PANEL_ROWS && rows_there >= PANEL_ROWS &&
+        pack_eight((const uint16_t *)plan->left + place + k, plan->left_row, count, panel->values + (size_t)to * PANEL_ROWS,
+                   panel->limits + (size_t)to * PANEL_ROWS, panel->least + to))
+        return;
+#endif
     memset(panel->least + to, EXPONENT_OF_ZERO, (size_t)count);
     for (int32_t row = 0; row < rows; row++) {
         const int32_t there = row < rows_there ? count : 0;
@@ -136,19 +143,22 @@ static void pack_steps(const struct plan *plan, int64_t place, int64_t rows_ther
     if (plan->element == ANEFORGE_INT8) scale_down(values, count * rows);
 }
 
-typedef float eight_floats __attribute__((vector_size(32), aligned(4)));
-typedef int32_t eight_words __attribute__((vector_size(32)));
+typedef float two_steps __attribute__((vector_size(64), aligned(4)));
+typedef int32_t two_step_words __attribute__((vector_size(64)));
 
-/* Norms of one piece of a full panel; eight rows at a time. */
+/* Norms of one piece of a full panel: eight rows, two steps at a time. */
 static void measure_eight(const float *values, int32_t steps, float *sums, float *squares) {
-    eight_floats sum = {0}, square = {0};
-    for (int32_t k = 0; k < steps; k++) {
-        const eight_floats here = *(const eight_floats *)(values + k * PANEL_ROWS);
-        sum += (eight_floats)((eight_words)here & 0x7FFFFFFF);
+    two_steps sum = {0}, square = {0};
+    for (int32_t k = 0; k + 2 <= steps; k += 2) {
+        const two_steps here = *(const two_steps *)(values + k * PANEL_ROWS);
+        sum += (two_steps)((two_step_words)here & 0x7FFFFFFF);
         square += here * here;
     }
-    memcpy(sums, &sum, sizeof sum);
-    memcpy(squares, &square, sizeof square);
+    for (int32_t row = 0; row < PANEL_ROWS; row++) {
+        const float last = steps % 2 ? values[(steps - 1) * PANEL_ROWS + row] : 0;
+        sums[row] = sum[row] + sum[PANEL_ROWS + row] + fabsf(last);
+        squares[row] = square[row] + square[PANEL_ROWS + row] + last * last;
+    }
 }
 
 static void measure_panel(struct panel *panel, const struct piece *pieces, int32_t count) {

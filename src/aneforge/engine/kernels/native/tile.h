@@ -94,6 +94,14 @@ static struct start set_start(const struct plan *plan, const struct region *regi
     if (!plan->start) return start;
     const int64_t rows_there = at_most(plan->rows - first_row, rows);
     const int32_t begin = region->tile_first[tile], end = region->tile_first[tile + 1];
+    for (int64_t row = 0; row < rows_there && plan->bias_column == 0; row++) { /* one number for all lanes of a row */
+        const int64_t from = start_place(plan, region, first_row + row, 0);
+        const int32_t units = plan->start[from];
+        for (int32_t lane = 0; lane < TILE_LANES; lane++) totals[row * TILE_LANES + lane] = units;
+        start.exact |= plan->special && plan->special[from] == START_EXACT;
+        start.reach = fmax(start.reach, fabs((double)units));
+    }
+    if (plan->bias_column == 0) return start;
     for (int32_t vector = begin; vector < end; vector++)
         for (int32_t s = region->segment_first[vector]; s < region->segment_first[vector + 1]; s++)
             for (int64_t row = 0; row < rows_there; row++) {
