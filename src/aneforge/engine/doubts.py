@@ -19,7 +19,7 @@ from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -88,6 +88,22 @@ class Doubtful:
         else:
             for zero in self.zeros:
                 found |= int(self.flags[zero]) if has_bits(x, zero) else 0
+        return tuple(label for place, label in enumerate(LABELS) if found >> place & 1)
+
+    def labels_of_seen(self, largest: float, zeros: Collection[int]) -> tuple[Label, ...] | None:
+        """Return the doubts that values raise of which the largest magnitude and the zeros are known.
+
+        None where that does not say it: some value is as large as a doubtful one.
+
+        >>> doubtful = doubtful_numbers("relu", ())
+        >>> doubtful.labels_of_seen(1.0, {0x0000}), doubtful.labels_of_seen(70000.0, ())
+        ((), None)
+        """
+        if largest >= self.least:
+            return None
+        found = 0
+        for zero in self.zeros:
+            found |= int(self.flags[zero]) if zero in zeros else 0
         return tuple(label for place, label in enumerate(LABELS) if found >> place & 1)
 
 

@@ -42,12 +42,23 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.kind import Slot
     from aneforge.compiler.ir.layer import Stage
     from aneforge.engine.doubts import Doubtful
+    from aneforge.engine.kernels.prepared import Through
     from aneforge.ops.types import TensorType
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
 
-__all__ = ["ONE_ROUNDING", "Exact", "Stages", "along", "build_gain", "label_of_gain", "stages_of"]
+__all__ = [
+    "ONE_ROUNDING",
+    "Exact",
+    "Moved",
+    "Pointwise",
+    "Stages",
+    "along",
+    "build_gain",
+    "label_of_gain",
+    "stages_of",
+]
 
 ONE_ROUNDING = "assumed: gain and offset are rounded once, together with the operation; not measured"
 FEW = 4096
@@ -79,6 +90,7 @@ class Pointwise:
         """How many numbers have gone through, until as many have as there are; a call counts as a few at least."""
 
     def __call__(self, x: Array) -> Array:
+        """Return the results."""
         return kernels.elements.lookup(x, self.table) if self.pays_table(x) else self.function(x)
 
     def run(self, x: Array, doubts: list[Label]) -> Array:
@@ -97,14 +109,27 @@ class Pointwise:
         """Tell whether a table pays for some values; they are counted."""
         if x.dtype != np.float16 or not kernels.library.available():
             return False
-        if self.seen < FP16_PATTERNS:
+        if not self.paid:
             self.seen += max(FEW, x.size)
+        return self.paid
+
+    @property
+    def paid(self) -> bool:
+        """True if the table pays already."""
         return self.seen >= FP16_PATTERNS
 
     @cached_property
     def table(self) -> npt.NDArray[np.uint16]:
         """Results for every number, found the first time that they are needed."""
         return self.function(EVERY).view(np.uint16)
+
+    @cached_property
+    def through(self) -> Through:
+        """What results of a product go through: the table, or a rectifier where the table is one."""
+        every = np.arange(FP16_PATTERNS, dtype=np.uint16)
+        numbers, negative = slice(0, 0x7C01), slice(0x8000, 0xFC01)  # a product gives nothing else
+        rectifies = np.array_equal(self.table[numbers], every[numbers]) and not self.table[negative].any()
+        return kernels.prepared.Through(None if rectifies else self.table, rectifies)
 
     @cached_property
     def doubtful(self) -> Doubtful:
@@ -150,6 +175,14 @@ class Each:
         """Return the results; doubts that the values raise are added to the others."""
         doubts += doubtful_numbers("", ()).labels(x, magnitude_of(x))
         return self.function(x)
+
+
+class Moved(Each):
+    """Another order of axes, which moves numbers and changes none."""
+
+    def __init__(self, order: tuple[int, ...], function: Callable[[Array], Array]) -> None:
+        super().__init__(function)
+        self.order = order
 
 
 Function = Pointwise | Each
@@ -244,6 +277,8 @@ def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Functio
     if found.op.name in UNARY:
         made = Pointwise((found, tuple(sorted(attributes.items()))), function, lambda: found.doubtful(attributes))
         return shared(made), found.label_of_attributes(attributes)
+    if found.op.name == "transpose":
+        return Moved(cast("tuple[int, ...]", attributes["perm"]), function), found.label
     special = any(map(has_special, cast("Iterable[Array]", constants.values())))
     return Each(function), worst([found.label, *([SPECIAL] if special else [])])
 

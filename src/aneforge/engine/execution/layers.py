@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,12 +12,22 @@ from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
+from aneforge.engine import kernels
 from aneforge.engine.choices import switch
 from aneforge.engine.crop import label_of_joined
 from aneforge.engine.dispatch import TAKEN_AS_GIVEN, UNARY, arithmetic, round_operands
-from aneforge.engine.doubts import CHOICES_AMONG_ZEROS
+from aneforge.engine.doubts import CHOICES_AMONG_ZEROS, doubtful_numbers
 from aneforge.engine.exactness import Exactness, Label, worst
-from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, build_gain, label_of_gain, stages_of
+from aneforge.engine.execution.epilogue import (
+    ONE_ROUNDING,
+    Exact,
+    Moved,
+    Pointwise,
+    Stages,
+    build_gain,
+    label_of_gain,
+    stages_of,
+)
 from aneforge.engine.execution.labels import Labels, Reach, static_label
 from aneforge.engine.execution.run_products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
@@ -34,16 +45,16 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.dispatch import Arithmetic
-    from aneforge.engine.execution.epilogue import Stages
     from aneforge.engine.execution.run_products import Product
     from aneforge.engine.execution.values import Values
+    from aneforge.engine.kernels.prepared import Run
     from aneforge.ops.constant import Constant
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
     Operand = Array | tuple[Array, ...]
-    Compute = Callable[[dict[str, Operand], list[Label]], tuple[Array, ...]]
-    """Computes the results of a layer; what the values on the way make less sure is added to a list."""
+    Compute = Callable[[dict[str, Operand], "Notes"], tuple[Array, ...]]
+    """Computes the results of a layer; what is to be said of the values on the way is noted."""
 
 __all__ = ["Constants", "Step", "known_label", "step_of"]
 
@@ -76,6 +87,16 @@ class Constants:
         return self.found[key]
 
 
+@dataclass(slots=True)
+class Notes:
+    """What a computation says of the values that it met."""
+
+    doubts: list[Label] = field(default_factory=list[Label])
+    """What they make less sure."""
+    largest: float | None = None
+    """The largest magnitude of the first result, where it was found on the way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A layer ready to run."""
@@ -91,17 +112,31 @@ class Step:
     """What is known to come out wrong."""
     given: bool
     """Values are taken in their own types."""
+    copies: bool = False
+    """It moves numbers and computes none."""
 
     def run(self, values: Values) -> tuple[tuple[Array, ...], Label]:
         """Return the results and how sure they are."""
         operands = {name: self.operand(name, argument, values) for name, argument in self.layer.operands.items()}
-        doubts: list[Label] = []
-        results = self.compute(operands, doubts)
-        return results, worst([self.label(values, operands), *doubts]) if doubts else self.label(values, operands)
+        notes = Notes()
+        results = self.compute(operands, notes)
+        self.keep_magnitude(values, notes, results[0])
+        label = self.label(values, operands)
+        return results, worst([label, *notes.doubts]) if notes.doubts else label
+
+    def keep_magnitude(self, values: Values, notes: Notes, result: Array) -> None:
+        """Keep the largest magnitude of the result, where it was found, or is that of what was moved."""
+        largest = notes.largest
+        if self.copies and len(self.layer.bottoms) == 1:
+            source = values.arrays[self.layer.bottoms[0].name]
+            if source.size == result.size and np.may_share_memory(source, result):  # another view of the same numbers
+                largest = values.magnitudes.get(self.layer.bottoms[0].name)
+        if largest is not None:
+            values.magnitudes[self.layer.results[0].name] = largest
 
     def results(self, operands: dict[str, Operand]) -> tuple[Array, ...]:
         """Return the results alone, whatever the values make less sure."""
-        return self.compute(operands, [])
+        return self.compute(operands, Notes())
 
     def operand(self, name: str, argument: Argument, values: Values) -> Operand:
         """Return an operand as the engine gets it."""
@@ -163,8 +198,8 @@ def gain_offset_step(layer: Layer, program: Program, held: Mapping[str, Array]) 
     behind = stages_of(layer.epilogue.stages, layer.core_types[0], target)
     stages = behind.after(build_gain(affine, layer.core_types[0].rank), label_of_gain(affine, target))
 
-    def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
-        return (stages.run(cast("Array", operands["input"]), doubts),)
+    def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
+        return (stages.run(cast("Array", operands["input"]), notes.doubts),)
 
     return Step(layer, held, compute, Labels(label_of_affine(layer, program, behind)), {}, None, given=False)
 
@@ -182,11 +217,12 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     product = product_of(layer, call, target)
     first, second = list(layer.operands)
     stages = stages_of(product.stages, layer.core_types[0], target)
-    multiply = product.multiplication()
+    multiply, fused = product.multiplication(), Fused.of(product, stages)
 
-    def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
-        found = multiply(cast("Array", operands[first]), cast("Array", operands[second]))
-        return (stages.run(found, doubts),)
+    def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
+        left, right = cast("Array", operands[first]), cast("Array", operands[second])
+        found = None if fused is None else fused.run(left, right, notes)
+        return (stages.run(multiply(left, right), notes.doubts) if found is None else found,)
 
     shape = cast("Ref", layer.operands[second]).type.shape
     weight = held.get(second)
@@ -200,6 +236,50 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     known = label_of_product(layer, call, product, stages, target)
     labels = Labels(known, special=True, reach=reach)
     return Step(layer, held, compute, labels, magnitudes_of(held), None, given=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A product with the slots that are done as its results are stored, and those that are left."""
+
+    multiply: Run
+    pointwise: Pointwise | None
+    moved: bool
+    rest: Stages
+
+    @classmethod
+    def of(cls, product: Product, stages: Stages) -> Fused | None:
+        """Return a product with its slots; None where the kernels have it only step by step."""
+        functions = stages.functions
+        pointwise = functions[0] if functions and isinstance(functions[0], Pointwise) else None
+        behind = functions if pointwise is None else functions[1:]
+        moved = behind[0] if behind and isinstance(behind[0], Moved) else None
+        multiply = product.ready(None if moved is None else moved.order)
+        if multiply is None and moved is not None:
+            moved, multiply = None, product.ready(None)
+        if multiply is None:
+            return None
+        rest = Stages(behind if moved is None else behind[1:], stages.labels)
+        return cls(multiply, pointwise, moved is not None, rest)
+
+    def run(self, left: Array, right: Array, notes: Notes) -> Array | None:
+        """Return the results; None where the slots have to be done one by one, because no table pays or values ask."""
+        if not kernels.library.available():
+            return None
+        if self.pointwise is not None and not self.pointwise.paid:
+            return None
+        through = kernels.prepared.PLAIN if self.pointwise is None else self.pointwise.through
+        found, seen = self.multiply(left, right, through)
+        raised: list[tuple[Label, ...] | None] = []
+        if self.pointwise is not None:
+            raised.append(self.pointwise.doubtful.labels_of_seen(seen.before, seen.zeros))
+        if self.moved:
+            raised.append(doubtful_numbers("", ()).labels_of_seen(seen.after, ()))
+        if None in raised:
+            return None
+        notes.doubts += [label for labels in raised if labels for label in labels]
+        notes.largest = None if self.rest.functions else seen.after
+        return self.rest.run(found, notes.doubts)
 
 
 def label_of_product(layer: Layer, call: Call, product: Product, stages: Stages, target: Target) -> Label:
@@ -258,18 +338,19 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
         exact = Exact.of(affine_of_stage(layer.epilogue.stages[0][1], rank), rank)
     behind = stages_of(plain_stages(layer), layer.core_types[0], target)
 
-    def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
+    def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
         renamed = cast("dict[str, Any]", call.renamed(operands))
         if exact is not None:
             numbers = (wide(renamed[name], magnitude_of(renamed[name])) for name in ("x", "y"))
-            return (behind.run(exact(EXACT_PAIRS[layer.kind.name](*numbers)), doubts),)
+            return (behind.run(exact(EXACT_PAIRS[layer.kind.name](*numbers)), notes.doubts),)
         results = found.results(renamed, attributes)
-        return (behind.run(results[0], doubts), *results[1:]) if behind.functions else results
+        return (behind.run(results[0], notes.doubts), *results[1:]) if behind.functions else results
 
     labels = labels_by_values(label_of_plain(layer, call, program, behind), found, call, typed_operands(layer, call))
     warning = label_wrong_join(layer, program)
     text = None if warning is None else f"{layer.name}: {warning.reason}"
-    return Step(layer, held, compute, labels, magnitudes_of(held), text, call.op in TAKEN_AS_GIVEN)
+    copies = found.entry.copies and not behind.functions
+    return Step(layer, held, compute, labels, magnitudes_of(held), text, call.op in TAKEN_AS_GIVEN, copies)
 
 
 def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[str, Any]) -> Labels:

@@ -24,7 +24,7 @@ from aneforge.engine.choices import doubts_of, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, along
 from aneforge.engine.planar import read
-from aneforge.engine.products import convolution_by, form_of, matmul_by, transposed_window
+from aneforge.engine.products import convolution_by, form_of, matmul_by, matrices, transposed_window, window_of
 from aneforge.engine.quantised import meeting_int8
 from aneforge.ops.types import is_float
 from aneforge.records import dataclass
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Layer, Stage
+    from aneforge.engine.kernels.prepared import Run, Seen, Through
     from aneforge.engine.products import Products
     from aneforge.ops.windows import ConvAttributes, TransposeAttributes
     from aneforge.targets import Target
@@ -107,6 +108,32 @@ class Product:
             return found if exact is None else exact(found)
 
         return multiply
+
+    def ready(self, order: tuple[int, ...] | None) -> Run | None:
+        """Return the product in one call of the kernels, in an order of axes; None where it takes several."""
+        affine, exact = self.affine, self.exact
+        if self.crops or (self.call.op == "conv" and not follows_channels(affine)):
+            return None
+        gain, offset = (None, None) if exact is None else (exact.gain, exact.offset)
+        after = kernels.prepared.After(self.start, gain, offset, order)
+        (_, first), (_, second) = self.layer.refs()
+        x, weight, shape = first.type.shape, second.type.shape, self.layer.core_types[0].shape
+        if self.call.op == "conv" and self.form in {"direct", "winograd"}:
+            attributes = cast("ConvAttributes", self.call.attributes)
+            window = window_of(x[2:], weight[2:], attributes)
+            return kernels.prepared.ready_convolution(x, weight, window, after, winograd=self.winograd)
+        single = all(one is None or one.size == 1 for one in (self.start, gain, offset))
+        if "transpose_x" not in self.call.attributes or not single or min(len(x), len(weight)) < 2:
+            return None
+        flags = {name: bool(self.call.attributes[name]) for name in ("transpose_x", "transpose_y")}
+        multiply = kernels.prepared.ready_matmul(shape, x[-2 if flags["transpose_x"] else -1], after)
+        if multiply is None:
+            return None
+
+        def run(left: Array, right: Array, through: Through) -> tuple[Array, Seen]:
+            return multiply(*matrices(left, right, **flags), through)
+
+        return run
 
 
 def is_product(layer: Layer) -> bool:

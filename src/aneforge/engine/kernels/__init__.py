@@ -3,7 +3,8 @@
 `matmul` and `convolution` multiply and accumulate; `elements` converts, looks up and combines pairs; `reductions` sums,
 finds extremes and pools; `deconvolution`, `distances` and `norms` build on them. Each function stands for one of the
 golden model, takes fp16 arrays, or uint16 arrays of their bits, and returns the same sort. `operations` makes
-operations of the op table of them. `library` finds the library and says which paths (kinds of vectors) there are.
+operations of the op table of them, `prepared` products of fixed shapes with what is after them. `library` finds the
+library and says which paths (kinds of vectors) there are.
 
 Its modules are loaded when something runs: what only asks how sure results are needs none of them.
 """

@@ -2,3 +2,4 @@ from . import distances as distances
 from . import elements as elements
 from . import library as library
 from . import operations as operations
+from . import prepared as prepared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from enum import IntEnum
 from functools import lru_cache
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Bits = npt.NDArray[np.uint16]
 
 __all__ = [
+    "BEHIND_FIELDS",
     "MOST_INT8_DEPTH",
     "Element",
     "as_given",
@@ -34,6 +36,16 @@ __all__ = [
 MOST_KEPT_PLACES = 1024
 MOST_INT8_DEPTH = 131_000
 """Terms of a sum of int8 products up to which 32 bits hold it, whatever the numbers; longer ones go the golden way."""
+
+BEHIND_FIELDS = (
+    ("gain", ctypes.c_void_p),
+    ("offset", ctypes.c_void_p),
+    ("gain_row", ctypes.c_int64),
+    ("table", ctypes.c_void_p),
+    ("rectifies", ctypes.c_int64),
+    ("seen", ctypes.c_void_p),
+)
+"""The fields of `struct aneforge_behind` of kernels.h, which are part of others."""
 
 
 class Element(IntEnum):

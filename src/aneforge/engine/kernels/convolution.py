@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.engine import golden, quantised
 from aneforge.engine.kernels.arrays import (
+    BEHIND_FIELDS,
     MOST_INT8_DEPTH,
     Element,
     as_given,
@@ -76,8 +77,7 @@ class Convolution(ctypes.Structure):
         ("images", ctypes.c_void_p),
         ("kernels", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
-        ("gain", ctypes.c_void_p),
-        ("offset", ctypes.c_void_p),
+        *BEHIND_FIELDS,
         ("out", ctypes.c_void_p),
     )
 
@@ -433,6 +433,7 @@ def run_convolution(x: Array, weight: Array, channels: Channels, out: Array, geo
         bias=bias,
         gain=gain,
         offset=offset,
+        gain_row=1,
         out=address(out),
     )
     call("aneforge_run_convolution", ctypes.byref(given))

@@ -16,6 +16,7 @@ import numpy as np
 
 from aneforge.engine import golden, quantised
 from aneforge.engine.kernels.arrays import (
+    BEHIND_FIELDS,
     MOST_INT8_DEPTH,
     Element,
     as_given,
@@ -60,6 +61,10 @@ class Matmul(ctypes.Structure):
         ("bias_row", ctypes.c_int64),
         ("bias_column", ctypes.c_int64),
         ("bias_count", ctypes.c_int64),
+        *BEHIND_FIELDS,
+        ("out_places", ctypes.c_void_p),
+        ("out_row", ctypes.c_int64),
+        ("out_column", ctypes.c_int64),
         ("out", ctypes.c_void_p),
     )
 
@@ -204,6 +209,9 @@ def multiply(left: Array, right: Array, bias: Array | None, out: Array) -> None:
         bias_row=start_strides[-2],
         bias_column=start_strides[-1],
         bias_count=0 if bias is None else bias.size,
+        out_places=address(places_of(batch, element_strides(out)[:-2])),
+        out_row=out.shape[-1],
+        out_column=1,
         out=address(out),
     )
     call("aneforge_run_matmul", ctypes.byref(given))

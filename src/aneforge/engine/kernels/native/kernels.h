@@ -16,12 +16,25 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 4
+#define ANEFORGE_INTERFACE 5
 
 /* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
 
 enum aneforge_element { ANEFORGE_FP16 = 0, ANEFORGE_INT8 = 1 };
+
+/* What is done to the results of a product on their way out, and what is noted of them; for fp16 results alone. */
+struct aneforge_behind {
+    /* Where `gain` is not null: gain * sum + offset in double, rounded once to fp16; what is no number is 0. One of each for
+     * every row (output channel), `gain_row` apart; `offset` may be null. */
+    const double *gain, *offset;
+    int64_t gain_row;
+    const uint16_t *table; /* of 65,536 entries, through which every result goes; or null */
+    int64_t rectifies;     /* 1: negative results become 0 instead */
+    int64_t *seen;         /* [ANEFORGE_SEEN], or null */
+};
+/* The bits of the largest magnitude before the table, whether +0 (1) and -0 (2) were there, and the largest after it. */
+enum aneforge_seen { ANEFORGE_LARGEST_BEFORE, ANEFORGE_ZEROS_BEFORE, ANEFORGE_LARGEST_AFTER, ANEFORGE_SEEN };
 
 /* out[b][m][n] = sum over k of left[b][m][k] * right[b][k][n], from a start value.
  * fp16 operands give fp16, int8 operands give their exact 32-bit sum (no start value there). */
@@ -39,7 +52,10 @@ struct aneforge_matmul {
     const int64_t *bias_places;
     int64_t bias_row, bias_column;
     int64_t bias_count; /* how many numbers stand at `bias` */
-    void *out;          /* contiguous */
+    struct aneforge_behind behind;
+    const int64_t *out_places;
+    int64_t out_row, out_column; /* one of them is 1; `out_row` only where the results are fp16 */
+    void *out;
 };
 
 /* Images [batch, groups * channels, height, width], kernels [groups * rows, channels, kernel_height, kernel_width],
@@ -58,9 +74,7 @@ struct aneforge_convolution {
     const void *images;
     const void *kernels;
     const double *bias; /* one for each output channel, or null */
-    /* Behind the sums, where `gain` is not null: gain * sum + offset in double, rounded once to fp16; what is no number is
-     * 0. One of each for every output channel; `offset` may be null. */
-    const double *gain, *offset;
+    struct aneforge_behind behind;
     void *out; /* [batch, groups * rows, out_height, out_width] */
 };
 

@@ -21,6 +21,7 @@
 /* Products below which starting threads costs more than it saves. */
 #define PRODUCTS_PER_THREAD 100000.0
 #define TASKS_PER_THREAD 6
+#define REGIONS_PER_THREAD 3
 #define LEAST_TASK_ROWS 64
 /* Panels of a task from which on sorting steps pays: it costs as much as a quarter of a panel or so. */
 #define SORTED_PANELS 3
@@ -92,12 +93,14 @@ static bool set_starts(struct plan *plan, int64_t count) {
     return true;
 }
 
-/* Regions of a matrix: a few tiles of columns each. */
-static void cut_matrix(struct plan *plan) {
+/* Regions of a matrix: a few tiles of columns each; for several threads rather more regions, which take turns. */
+static void cut_matrix(struct plan *plan, int32_t threads) {
     plan->block_channels = smaller(plan->channels, BLOCK_DEPTH);
     const int64_t tile_bytes = plan->block_channels * TILE_LANES * NUMBER_BYTES;
     const int64_t tiles = divided_up(plan->across.out, TILE_LANES);
-    const int64_t most = smaller(greater(REGION_BYTES / tile_bytes, 1), MOST_TILES);
+    const int64_t fitting = smaller(greater(REGION_BYTES / tile_bytes, 1), MOST_TILES);
+    const int64_t shares = tiles * plan->batch * plan->groups / (threads * REGIONS_PER_THREAD);
+    const int64_t most = threads > 1 && tiles > fitting ? smaller(fitting, greater(shares, 1)) : fitting;
     const int64_t each = divided_up(tiles, divided_up(tiles, most));
     plan->region_rows = 1;
     plan->region_columns = smaller(each * TILE_LANES, plan->across.out);
@@ -170,7 +173,7 @@ static double tensor_bytes(const struct plan *plan) {
 
 static bool cut(struct plan *plan, const struct path *path, int32_t threads) {
     if (plan->layout == LAYOUT_MATRIX)
-        cut_matrix(plan);
+        cut_matrix(plan, threads);
     else if (!cut_images(plan))
         return false;
     plan->blocks = divided_up(plan->channels, plan->block_channels);
@@ -183,7 +186,9 @@ static bool cut(struct plan *plan, const struct path *path, int32_t threads) {
     plan->panel_room = panel_rows(plan->rows);
     plan->least_panels = SORTED_PANELS;
     const int64_t regions = plan->batch * plan->groups * plan->regions_down * plan->regions_across;
-    const int64_t wanted = threads > 1 ? divided_up((int64_t)threads * TASKS_PER_THREAD, regions) : 1;
+    /* A region is converted by every thread that has a task of it: where there are enough, each is one task. */
+    const bool enough = threads == 1 || regions >= (int64_t)threads * REGIONS_PER_THREAD;
+    const int64_t wanted = enough ? 1 : divided_up((int64_t)threads * TASKS_PER_THREAD, regions);
     const int64_t row_tasks = greater(smaller(wanted, plan->rows / LEAST_TASK_ROWS), 1);
     plan->task_rows = divided_up(divided_up(plan->rows, row_tasks), PANEL_ROWS) * PANEL_ROWS;
     plan->row_tasks = divided_up(plan->rows, plan->task_rows);
@@ -273,13 +278,20 @@ int32_t aneforge_run_matmul(const struct aneforge_matmul *matmul, int32_t path_n
                         .depth = matmul->depth,
                         .out = matmul->out,
                         .unrounded = matmul->unrounded != 0,
-                        .out_batch = matmul->rows * matmul->columns,
+                        .out_places = matmul->out_places,
+                        .behind = matmul->behind,
                         .bias = matmul->bias,
                         .bias_places = matmul->bias_places};
     plan.down.out = 1;
-    plan.left_shared = matmul->batch == 1;
-    set_operands(&plan, matmul, matmul->columns == 1 && matmul->rows > 1);
-    plan.out_row = plan.out_columns = plan.across.out;
+    const bool plain_gain = !matmul->behind.gain || matmul->behind.gain_row == 0;
+    const bool turned = matmul->columns == 1 && matmul->rows > 1 && matmul->out_row == 1 && plain_gain;
+    set_operands(&plan, matmul, turned);
+    plan.left_shared = true;
+    for (int64_t one = 1; one < matmul->batch; one++)
+        plan.left_shared &= plan.left_places[one] == plan.left_places[0];
+    plan.out_columns = plan.across.out;
+    plan.out_row = turned ? plan.across.out : matmul->out_row;
+    plan.out_turned = !turned && matmul->out_column != 1 ? matmul->out_column : 0;
     int32_t status = ANEFORGE_NO_MEMORY;
     if (!plan.bias || set_starts(&plan, matmul->bias_count)) status = run_plan(&plan, path, threads);
     forget(&plan);
@@ -308,6 +320,10 @@ static int32_t run_as_matmul(const struct aneforge_convolution *given, int32_t p
                                            .bias_places = &origin,
                                            .bias_column = 1,
                                            .bias_count = given->rows,
+                                           .behind = given->behind,
+                                           .out_places = &origin,
+                                           .out_row = given->rows,
+                                           .out_column = 1,
                                            .out = given->out};
     return aneforge_run_matmul(&matmul, path, threads);
 }
@@ -345,7 +361,7 @@ int32_t aneforge_run_convolution(const struct aneforge_convolution *given, int32
     const struct path *const path = path_numbered(path_number);
     if (!path) return ANEFORGE_NO_PATH;
     const bool pointwise = is_pointwise(given);
-    if (pointwise && given->groups == 1 && given->height * given->width == 1 && !given->gain)
+    if (pointwise && given->groups == 1 && given->height * given->width == 1 && !given->behind.gain)
         return run_as_matmul(given, path_number, threads);
     const int64_t plane = given->height * given->width, out_plane = given->out_height * given->out_width;
     struct plan plan = {.element = (enum aneforge_element)given->element,
@@ -370,8 +386,7 @@ int32_t aneforge_run_convolution(const struct aneforge_convolution *given, int32
                         .bias = given->bias,
                         .bias_group = given->rows,
                         .bias_row = 1,
-                        .gain = given->gain,
-                        .offset = given->offset};
+                        .behind = given->behind};
     set_axes(&plan, given);
     plan.out_columns = pointwise ? out_plane : given->out_width;
     plan.taps = plan.down.taps * plan.across.taps;

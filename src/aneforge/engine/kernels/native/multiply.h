@@ -76,7 +76,7 @@ static size_t task_bytes(const struct plan *plan) {
     return share_out(plan, NULL, &worker);
 }
 
-static void finish_tile(const struct plan *plan, const struct region *region, int32_t tile, int64_t first_row,
+static void finish_tile(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row,
                         int32_t rows, const int32_t *totals, bool failed) {
     if (plan->element == ANEFORGE_INT8) {
         store_rows(plan, region, tile, first_row, totals, sizeof *totals);
@@ -89,13 +89,18 @@ static void finish_tile(const struct plan *plan, const struct region *region, in
     if (failed) memset(wide, 0, (size_t)count * sizeof *wide);
     if (failed) exact_tile(plan, region, tile, first_row, wide);
     if (!failed && plan->layout == LAYOUT_WINOGRAD) set_start(plan, region, tile, first_row, rows, start);
-    const bool widened = plan->unrounded || plan->gain;
+    const bool widened = plan->unrounded || plan->behind.gain;
     if (!failed && widened) leave_wide(plan, totals, start, rows, wide);
     if (!failed && !widened) leave(plan, totals, start, rows, halves);
     for (int32_t i = 0; i < count && failed && !widened; i++) halves[i] = leave_exact(wide[i]);
-    if (plan->gain) leave_gained(plan, region, first_row, wide, halves);
-    if (plan->unrounded) store_rows(plan, region, tile, first_row, wide, sizeof *wide);
-    if (!plan->unrounded) store_rows(plan, region, tile, first_row, halves, sizeof *halves);
+    if (plan->behind.gain) leave_gained(plan, region, first_row, wide, halves);
+    if (plan->unrounded) {
+        store_rows(plan, region, tile, first_row, wide, sizeof *wide);
+        return;
+    }
+    if (plan->behind.seen || plan->behind.table || plan->behind.rectifies) map_tile(plan, region, tile, first_row, halves);
+    if (plan->out_turned) store_turned(plan, region, tile, first_row, halves);
+    if (!plan->out_turned) store_rows(plan, region, tile, first_row, halves, sizeof *halves);
 }
 
 /* Add one block's products to one tile and, after the last block, store it. */
@@ -206,10 +211,17 @@ static void run_tasks(struct plan *plan, char *memory) {
     worker.converted = -1;
     set_offsets(plan, &worker.region);
     for (int32_t k = 0; k < plan->most_depth; k++) worker.lists.every[k] = (uint32_t)k;
+    memset(worker.region.seen, 0, sizeof worker.region.seen);
     for (;;) {
         const int64_t task = __atomic_fetch_add(&plan->next_task, 1, __ATOMIC_RELAXED);
-        if (task >= plan->tasks) return;
+        if (task >= plan->tasks) break;
         run_task(plan, &worker, task);
+    }
+    for (int one = 0; one < ANEFORGE_SEEN && plan->behind.seen; one++) {
+        int64_t *const all = &plan->behind.seen[one], own = worker.region.seen[one];
+        int64_t before = __atomic_load_n(all, __ATOMIC_RELAXED), joined;
+        do joined = one == ANEFORGE_ZEROS_BEFORE ? before | own : before > own ? before : own;
+        while (!__atomic_compare_exchange_n(all, &before, joined, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     }
 }
 

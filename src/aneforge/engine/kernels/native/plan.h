@@ -85,14 +85,16 @@ struct plan {
 
     void *out;
     bool unrounded; /* sums in float64 instead of fp16 */
+    const int64_t *out_places; /* of the batch; or null, and then they are `out_batch` apart */
     int64_t out_batch, out_group, out_row, out_columns;
+    int64_t out_turned; /* how far columns lie apart where rows lie side by side; 0 where columns do */
 
     const double *bias; /* or null */
     const int64_t *bias_places;
     int64_t bias_group, bias_row, bias_column;
     int32_t *start;   /* the bias in units of 2^-16 */
     uint8_t *special; /* enum special for each number, or null if all are plain */
-    const double *gain, *offset; /* for each output channel of a convolution, behind its sums, or null */
+    struct aneforge_behind behind;
 
     int64_t block_channels, blocks;
     int64_t region_rows, region_columns, regions_down, regions_across;

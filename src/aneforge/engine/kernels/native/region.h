@@ -41,6 +41,7 @@ struct region {
     float *square_norm;         /* [sum][group of channels] */
     float *squares;             /* one channel's planes */
     uint16_t *halves;           /* one channel's planes, before they are converted */
+    int64_t seen[ANEFORGE_SEEN]; /* of the results of all tasks of this worker */
     float *row;                 /* one decoded row */
 };
 

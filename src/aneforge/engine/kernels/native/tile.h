@@ -137,21 +137,95 @@ static bool zero_from_negative_zero(const struct plan *plan, const struct region
 /* Results of one tile, `scale` for each lane: Winograd gives pairs of columns, the last one cut where the width is odd. */
 #define RESULTS_LANES (2 * TILE_LANES)
 
+/* Results of a segment that are stored, two for each lane with Winograd. */
+static inline int64_t stored_in(const struct plan *plan, const struct region *region, const struct segment *segment) {
+    const int64_t left = plan->out_columns - segment->place % plan->out_columns;
+    return at_most((int64_t)segment->length * region->scale, left);
+}
+
+/* Where the results of a batch and a group begin. */
+static inline int64_t out_place(const struct plan *plan, const struct region *region) {
+    const int64_t place = plan->out_places ? plan->out_places[region->batch] : region->batch * plan->out_batch;
+    return place + region->group * plan->out_group;
+}
+
 /* Copy the stored lanes of a tile's rows, elements of `size` bytes, to their places in the output. */
 static void store_rows(const struct plan *plan, const struct region *region, int32_t tile, int64_t first_row,
                        const void *results, size_t size) {
-    char *const out = (char *)plan->out + (size_t)(region->batch * plan->out_batch + region->group * plan->out_group) * size;
+    char *const out = (char *)plan->out + (size_t)out_place(plan, region) * size;
     const int32_t begin = region->tile_first[tile], end = region->tile_first[tile + 1], scale = region->scale;
     const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS);
     for (int32_t vector = begin; vector < end; vector++)
         for (int32_t s = region->segment_first[vector]; s < region->segment_first[vector + 1]; s++) {
             const struct segment *const segment = &region->segments[s];
             const size_t lane = (size_t)(((vector - begin) * LANES + segment->lane) * scale);
-            const int64_t left = plan->out_columns - segment->place % plan->out_columns;
-            const size_t count = (size_t)at_most((int64_t)segment->length * scale, left);
+            const size_t count = (size_t)stored_in(plan, region, segment);
             for (int64_t row = 0; row < rows; row++)
                 memcpy(out + (size_t)((first_row + row) * plan->out_row + segment->place) * size,
                        (const char *)results + ((size_t)(row * TILE_LANES * scale) + lane) * size, count * size);
+        }
+}
+
+/* The same for the results of a matrix whose rows lie side by side in the output. */
+static void store_turned(const struct plan *plan, const struct region *region, int32_t tile, int64_t first_row,
+                         const uint16_t *halves) {
+    uint16_t *const out = (uint16_t *)plan->out + out_place(plan, region) + first_row;
+    const int32_t begin = region->tile_first[tile], end = region->tile_first[tile + 1];
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), apart = plan->out_turned;
+    for (int32_t vector = begin; vector < end; vector++) {
+        const struct segment *const segment = &region->segments[region->segment_first[vector]];
+        const uint16_t *const from = halves + (vector - begin) * LANES;
+        int32_t lane = 0;
+        for (; lane + 8 <= segment->length && rows == PANEL_ROWS; lane += 8)
+            transpose_square(from + lane, TILE_LANES, out + (segment->place + lane) * apart, apart);
+        for (; lane < segment->length; lane++)
+            for (int64_t row = 0; row < rows; row++)
+                out[(segment->place + lane) * apart + row] = from[row * TILE_LANES + lane];
+    }
+}
+
+static inline void note(int64_t *noted, uint16_t magnitude) { *noted = magnitude > *noted ? magnitude : *noted; }
+
+/* What the largest magnitude is, and which zeros there are. */
+static void note_results(const uint16_t *halves, int64_t count, int64_t *largest, int64_t *zeros) {
+    uint16_t most = 0, positive = 0, negative = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint16_t magnitude = halves[i] & 0x7FFFu;
+        most = magnitude > most ? magnitude : most;
+        positive |= halves[i] == 0;
+        negative |= halves[i] == 0x8000u;
+    }
+    note(largest, most);
+    if (zeros) *zeros |= positive | negative << 1;
+}
+
+/* Results on their way through the table, or rectified; noted before and after. */
+static void map_results(const struct plan *plan, int64_t *seen, uint16_t *halves, int64_t count) {
+    const struct aneforge_behind *const behind = &plan->behind;
+    if (behind->seen) note_results(halves, count, &seen[ANEFORGE_LARGEST_BEFORE], &seen[ANEFORGE_ZEROS_BEFORE]);
+    if (behind->rectifies)
+        for (int64_t i = 0; i < count; i++) halves[i] = halves[i] & 0x8000u ? 0 : halves[i];
+    for (int64_t i = 0; i < count && behind->table; i++) halves[i] = behind->table[halves[i]];
+    if (behind->seen) note_results(halves, count, &seen[ANEFORGE_LARGEST_AFTER], NULL);
+}
+
+/* ... of the stored lanes of a tile; of whole rows at a time where all lanes are stored. */
+static void map_tile(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row, uint16_t *halves) {
+    const int32_t begin = region->tile_first[tile], end = region->tile_first[tile + 1], lanes = TILE_LANES * region->scale;
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS);
+    int64_t stored = 0;
+    for (int32_t s = region->segment_first[begin]; s < region->segment_first[end]; s++)
+        stored += stored_in(plan, region, &region->segments[s]);
+    if (stored == lanes) {
+        map_results(plan, region->seen, halves, rows * lanes);
+        return;
+    }
+    for (int32_t vector = begin; vector < end; vector++)
+        for (int32_t s = region->segment_first[vector]; s < region->segment_first[vector + 1]; s++) {
+            const struct segment *const segment = &region->segments[s];
+            uint16_t *const from = halves + ((vector - begin) * LANES + segment->lane) * region->scale;
+            for (int64_t row = 0; row < rows; row++)
+                map_results(plan, region->seen, from + row * lanes, stored_in(plan, region, segment));
         }
 }
 
@@ -180,9 +254,11 @@ static void leave(const struct plan *plan, const int32_t *totals, const int32_t 
 static void leave_gained(const struct plan *plan, const struct region *region, int64_t first_row, const double *wide,
                          uint16_t *halves) {
     const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
+    const struct aneforge_behind *const behind = &plan->behind;
     const int32_t lanes = TILE_LANES * region->scale;
     for (int64_t row = 0; row < rows; row++) {
-        const double gain = plan->gain[channel + row], offset = plan->offset ? plan->offset[channel + row] : -0.0;
+        const int64_t place = (channel + row) * behind->gain_row;
+        const double gain = behind->gain[place], offset = behind->offset ? behind->offset[place] : -0.0;
         for (int32_t i = 0; i < lanes; i++) {
             const double result = wide[row * lanes + i] * gain + offset; /* -0 changes no number that it is added to */
             const uint16_t half = half_of_double(result);

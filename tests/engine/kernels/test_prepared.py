@@ -1,0 +1,120 @@
+"""Products of fixed shapes with the slots that are done as results are stored, bit for bit against the golden model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aneforge.engine import golden, planar
+from aneforge.engine.activations import ACTIVATIONS
+from aneforge.engine.kernels.elements import table_of
+from aneforge.engine.kernels.library import using
+from aneforge.engine.kernels.prepared import PLAIN, After, Seen, Through, ready_convolution, ready_matmul
+from kernel_checks import assert_same_bits, on_every_path, tensors
+
+Array = npt.NDArray[Any]
+TABLE = table_of(ACTIVATIONS["gelu"])
+WAYS = [PLAIN, Through(TABLE), Through(rectifies=True)]
+
+
+def mapped(results: Array, through: Through) -> Array:
+    """Return the bits of results after a table or a rectifier."""
+    bits = results.astype(np.float16).view(np.uint16)
+    if through.rectifies:
+        return np.where(bits & 0x8000, 0, bits).astype(np.uint16)
+    return bits if through.table is None else through.table[bits]
+
+
+def noted(results: Array, after: Array) -> Seen:
+    """Return what is to be noted of results and of what they became."""
+    bits = results.astype(np.float16).view(np.uint16)
+    largest = [float(np.abs(planar.read(one.view(np.float16))).max()) for one in (bits, after)]
+    return Seen(largest[0], frozenset({0x0000, 0x8000} & set(bits.ravel().tolist())), largest[1])
+
+
+@on_every_path
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(WAYS), st.integers(1, 3))
+def test_matrix_products(path: str, data: st.DataObject, through: Through, threads: int) -> None:
+    batch, rows, depth, columns = (data.draw(st.integers(1, most)) for most in (3, 20, 40, 70))
+    left, right = data.draw(tensors((batch, rows, depth), (batch, depth, columns)))
+    if data.draw(st.booleans()):  # an operand that lies the other way round
+        right = np.ascontiguousarray(right.swapaxes(1, 2)).swapaxes(1, 2)
+    if data.draw(st.booleans()):
+        left = np.ascontiguousarray(left.swapaxes(1, 2)).swapaxes(1, 2)
+    order = data.draw(st.sampled_from([None, (0, 1, 2), (0, 2, 1), (1, 0, 2)]))
+    gain = data.draw(st.sampled_from([None, np.array(0.125)]))
+    start = np.array([0.5]) if gain is None and data.draw(st.booleans()) else None
+    ready = ready_matmul((batch, rows, columns), depth, After(start, gain, None, order))
+    assert ready is not None
+    with np.errstate(all="ignore"), using(path=path, threads=threads):
+        total = golden.matmul_sum(left.view(np.float16), right.view(np.float16), start)
+        wanted = total.result() if gain is None else golden.apply_gain(total.total(), gain, None)
+        found, seen = ready(left, right, through)
+        expected = mapped(wanted, through)
+        assert_same_bits(found, (expected if order is None else expected.transpose(order)).view(np.float16))
+        assert seen == noted(wanted, expected)
+
+
+@on_every_path
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(WAYS), st.booleans())
+def test_convolutions(path: str, data: st.DataObject, through: Through, winograd: bool) -> None:  # noqa: FBT001 - drawn
+    batch, inner, outer = (data.draw(st.integers(1, most)) for most in (2, 5, 20))
+    kernel = (3, 3) if winograd else tuple(data.draw(st.lists(st.sampled_from([1, 1, 2, 3]), min_size=1, max_size=2)))
+    extents = tuple(data.draw(st.integers(3, 30)) for _ in kernel)
+    groups = 1 if winograd else data.draw(st.integers(1, 2))
+    window: golden.Window = {"pad": 1 if winograd else data.draw(st.integers(0, 1)), "groups": groups}
+    if not winograd:
+        window["stride"] = data.draw(st.integers(1, 2))
+    x, weight = data.draw(tensors((batch, inner * groups, *extents), (outer * groups, inner, *kernel)))
+    gain, offset = (np.linspace(-2, 2, outer * groups), np.linspace(0, 1, outer * groups))
+    after = data.draw(
+        st.sampled_from([After(), After(start=offset), After(gain=gain, offset=offset), After(gain=gain)])
+    )
+    ready = ready_convolution(x.shape, weight.shape, window, after, winograd=winograd)
+    assert ready is not None
+    images, kernels = x.view(np.float16), weight.view(np.float16)
+    with np.errstate(all="ignore"), using(path=path, threads=2):
+        if winograd:
+            total = golden.winograd_total(images, kernels, after.start, pad=window["pad"])
+        else:
+            total = golden.convolution_sum(images, kernels, after.start, **window).total()
+        along = (-1, *(1,) * len(kernel))
+        behind = None if after.offset is None else after.offset.reshape(along)
+        gained = after.gain is not None
+        wanted = golden.apply_gain(total, gain.reshape(along), behind) if gained else golden.round_out(total)
+        found, seen = ready(x, weight, through)
+        expected = mapped(wanted, through)
+        assert_same_bits(found, expected.view(np.float16))
+        assert seen == noted(wanted, expected)
+
+
+@on_every_path
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_a_projection_of_rows_that_comes_and_leaves_transposed(path: str, contiguous: bool) -> None:  # noqa: FBT001
+    generator = np.random.default_rng(0)
+    rows = generator.standard_normal((2, 50, 40)).astype(np.float16)
+    x = rows.transpose(0, 2, 1)
+    x = np.ascontiguousarray(x) if contiguous else x
+    weight = generator.standard_normal((100, 40, 1)).astype(np.float16)
+    bias = generator.standard_normal(100).astype(np.float16).astype(np.float64)
+    ready = ready_convolution(x.shape, weight.shape, {}, After(start=bias, order=(0, 2, 1)), winograd=False)
+    assert ready is not None
+    with using(path=path, threads=2):
+        found, _ = ready(x, weight, PLAIN)
+    assert found.shape == (2, 50, 100)
+    assert_same_bits(found, golden.convolution(x, weight, bias).transpose(0, 2, 1))
+
+
+def test_what_takes_several_steps_is_not_ready() -> None:
+    assert ready_matmul((2, 3, 4), 0, After()) is None
+    assert ready_matmul((2, 3, 4), 5, After(order=(1, 2, 0))) is None  # neither rows nor columns lie side by side
+    assert ready_matmul((3, 4), 5, After(start=np.zeros(2))) is None
+    assert ready_convolution((1, 2, 4, 4), (3, 2, 3, 3), {}, After(order=(0, 2, 3, 1)), winograd=False) is None
+    assert ready_convolution((1, 2, 4, 4, 4), (3, 2, 3, 3, 3), {}, After(), winograd=False) is None
