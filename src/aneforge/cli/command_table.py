@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from aneforge.cli import dispatching, hwx_commands, invoking, programs, reference
+from aneforge.cli import dispatching, hwx_commands, invoking, language_models, programs, reference
 from aneforge.cli.check import check
 from aneforge.cli.compare import compare
 from aneforge.cli.demo import demo
@@ -33,6 +33,9 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "dispatch-library": dispatching.dispatch_library,
     "doctor": reference.doctor,
     "demo": demo,
+    "llm run": language_models.run,
+    "llm check": language_models.check,
+    "llm export": language_models.export,
     "invoker install": invoking.install,
     "hwx show": hwx_commands.show,
     "hwx dis": hwx_commands.dis,
@@ -42,6 +45,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "trace show": dispatching.trace_show,
 }
 GROUPS: Mapping[str, str] = {
+    "llm": "Language models: from a checkpoint to tokens, chip by chip.",
     "invoker": "Executables that run network descriptions for other programs.",
     "hwx": "Compiled containers, as an engine loads them.",
     "trace": "Records of the dispatch library's calls.",

@@ -7,7 +7,6 @@ rows of one can be read alone, so that a model is never in memory twice.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from functools import cached_property
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import ml_dtypes  # noqa: F401  # pyright: ignore[reportUnusedImport] - gives NumPy the element type bfloat16
 
-from aneforge.errors import AneforgeError, CheckpointError, Location
+from aneforge.errors import CheckpointError, Location
+from aneforge.packages import expect_package
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array
 
-__all__ = ["Checkpoint", "FolderCheckpoint", "MissingLibraryError", "StoredTensor", "read_settings"]
+__all__ = ["Checkpoint", "FolderCheckpoint", "StoredTensor", "read_settings"]
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -35,10 +35,6 @@ CONVERSION = (
     ".save_pretrained(new_folder) writes safetensors"
 )
 ELEMENT_TYPES = ("F16", "BF16", "F32", "F64")
-
-
-class MissingLibraryError(AneforgeError, ImportError):
-    """A library that a checkpoint needs is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +226,7 @@ class FolderCheckpoint:
 
         Raises:
             CheckpointError: It is damaged.
-            MissingLibraryError: safetensors is not installed.
+            MissingPackageError: safetensors is not installed.
         """
         if name not in self.opened:
             self.opened[name] = open_tensors(self.folder / name)
@@ -267,10 +263,9 @@ def open_tensors(path: Path) -> TensorFile:
 
     Raises:
         CheckpointError: It is damaged.
-        MissingLibraryError: safetensors is not installed.
+        MissingPackageError: safetensors is not installed.
     """
-    if importlib.util.find_spec("safetensors") is None:
-        raise MissingLibraryError("checkpoints need the library safetensors", remedy="pip install 'aneforge-open[llm]'")
+    expect_package("safetensors")
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an extra
 
     try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.llm.architecture import layer_shapes
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.llm.architecture import DecoderConfig

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from aneforge.llm.checkpoint import FolderCheckpoint
 from aneforge.llm.checkpoint_weights import find_weights
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.decoder_programs import KeyValueCache, PrefillProgram, StepProgram
+from aneforge.llm.exactness import compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from aneforge.llm.checkpoint import Checkpoint
+    from aneforge.llm.exactness import Comparison, Side
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
@@ -51,7 +54,7 @@ def load(
 ) -> LanguageModel:
     """Return a language model for one target.
 
-    `path` is a folder of Hugging Face (config.json and safetensors), or a checkpoint that was opened before. `context`
+    `path` is a folder of Hugging Face (config.json and safetensors), a GGUF file, or a checkpoint that is open. `context`
     is how many tokens fit, prompt and answer together: 512 or as many as the model has positions, where it is not
     given. `compress` is that of `af.compile`. Layers are cut into programs of at most `chunk_bytes` of
     constants, those of the target where it is not given.
@@ -68,7 +71,7 @@ def load(
         UnsupportedModelError: The model has no form here, or the context is too long for it.
         UnknownTargetError: Nothing has the name of the target.
     """  # noqa: E501 - a message is one line
-    checkpoint = FolderCheckpoint(path) if isinstance(path, str | os.PathLike) else path
+    checkpoint = open_checkpoint(path) if isinstance(path, str | os.PathLike) else path
     weights = find_weights(checkpoint)
     asked = min(DEFAULT_CONTEXT, longest_context(weights.config)) if context is None else context
     if asked < 1:
@@ -76,6 +79,19 @@ def load(
     expect_context(weights.config, asked, checkpoint.source)
     baked = BakedWeights(weights, residual_scale)
     return LanguageModel(baked, target=target, compress=compress, context=asked, chunk_bytes=chunk_bytes)
+
+
+def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Return the checkpoint at a path: a GGUF file, or a folder.
+
+    Raises:
+        CheckpointError: There is none, or it is damaged.
+    """
+    if Path(path).suffix == ".gguf":
+        from aneforge.llm.gguf import GgufCheckpoint  # noqa: PLC0415 - loaded when it is needed
+
+        return GgufCheckpoint(path)
+    return FolderCheckpoint(path)
 
 
 def longest_context(config: af.llm.DecoderConfig) -> int:
@@ -99,6 +115,7 @@ class LanguageModel:
         self.asked = target
         self.compress = compress
         self.context = context
+        self.chunk_bytes = chunk_bytes
         self.cache = KeyValueCache(self.config, context)
         tile = self.target.limits.integer("max_tensor_dim")
         most = self.target.limits.integer("program_constant_bytes") if chunk_bytes is None else chunk_bytes
@@ -177,6 +194,76 @@ class LanguageModel:
         found = self.step_program(len(tokens)).run(self.weights.embed(tokens, start), start)
         logits = join_logits(found)
         return logits[0] if len(tokens) == 1 else logits
+
+    @property
+    def label(self) -> str:
+        """What reports call it: the target, and the encoding of its weights."""
+        name = self.asked if isinstance(self.asked, str) else self.target.name
+        return name if self.compress is None else f"{name} {self.compress}"
+
+    def follow(self, prompt: Sequence[int], tokens: Sequence[int]) -> Array:
+        """Return the logits [tokens, vocabulary] from which each token of a given continuation was to be chosen.
+
+        Raises:
+            GraphError: The text does not fit the context, or has a token that is not in the vocabulary.
+        """
+        return np.stack([self.prefill(prompt), *(self.step(one) for one in tokens[:-1])])
+
+    def trace(self, ids: Sequence[int]) -> Array:
+        """Return the residual of the last token of a text after every layer [layers, width].
+
+        Raises:
+            GraphError: The text does not fit the context, or has a token that is not in the vocabulary.
+        """
+        tokens = self.checked(ids)
+        self.expect_room(len(tokens))
+        parts, length = traced(self.parts), self.prefill_length(len(tokens))
+        program = PrefillProgram(parts, length, self.asked, self.compress, all_rows=False)
+        found = program.run(self.weights.embed(tokens, 0))
+        program.release()
+        layers = range(len(self.config.layers))
+        return np.stack([found[f"residual_{number}"][len(tokens) - 1] for number in layers])
+
+    def for_target(self, target: TargetLike, compress: str | None = None) -> LanguageModel:
+        """Return the same model for another target, or in another encoding; weights in memory are shared."""
+        return LanguageModel(
+            self.weights, target=target, compress=compress, context=self.context, chunk_bytes=self.chunk_bytes
+        )
+
+    def compare(self, other: Side, prompt: Sequence[int], *, max_new_tokens: int = 32) -> Comparison:
+        """Generate greedily, and compare tokens and logits with another side: a model, or `Mathematics`.
+
+        Raises:
+            GraphError: The prompt is empty, longer than the context, or has a token that is not in the vocabulary.
+        """
+        rows: list[Array] = []
+
+        def keep(logits: Array) -> int:
+            rows.append(logits)
+            return best_token(logits)
+
+        tokens = self.generate(prompt, max_new_tokens=max_new_tokens, choose=keep)
+        return compare_sides(self, other, prompt, tokens, np.stack(rows))
+
+    def divergence(
+        self, target: TargetLike, prompt: Sequence[int] | None = None, *, max_new_tokens: int = 32
+    ) -> Comparison:
+        """Return where this model and the same one on another target part: the first token that flips, and its layer.
+
+        Without a prompt, a seeded one of eight tokens is taken.
+
+        Raises:
+            GraphError: The prompt is empty, longer than the context, or has a token that is not in the vocabulary.
+            UnknownTargetError: Nothing has that name.
+        """
+        asked = self.seeded_prompt() if prompt is None else prompt
+        with self.for_target(target, self.compress) as other:
+            return self.compare(other, asked, max_new_tokens=min(max_new_tokens, self.context - len(asked)))
+
+    def seeded_prompt(self) -> list[int]:
+        """Return a prompt for those who have none: tokens of a seeded generator, which are the same everywhere."""
+        drawn = np.random.Generator(np.random.PCG64(0)).integers(0, self.config.vocabulary, 8)
+        return [int(one) for one in drawn[: max(1, self.context // 2)]]
 
     def rewind(self, length: int) -> None:
         """Forget tokens from a place on: they are overwritten by the next ones.

@@ -12,7 +12,7 @@ The last part ends with the head, in tiles of the vocabulary that fit an axis of
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import aneforge as af
@@ -21,6 +21,7 @@ from aneforge.llm.architecture import AttentionSpec, DenseSpec
 from aneforge.llm.graphs.causal_attention import attend_prompt, attend_with_cache
 from aneforge.llm.graphs.decoder_blocks import LayerWeights, Rotation, dense, normalise
 from aneforge.llm.rope import rope_tables, rotation_matrix
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.llm.architecture import DecoderConfig, LayerSpec, NormSpec
@@ -101,8 +102,11 @@ def prefill_graph(part: DecoderPart, tokens: int, *, all_rows: bool = False) -> 
     return af.Graph({**outputs, **head_outputs(x, part)})
 
 
-def step_graph(part: DecoderPart, tokens: int = 1) -> af.Graph:
-    """Return the graph of one token, or of a few, that read and write the cache."""
+def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> af.Graph:
+    """Return the graph of one token, or of a few, that read and write the cache.
+
+    The cache is inputs and outputs, which share buffers; or, with `states`, states of the graph.
+    """
     config, context = part.config, part.context
     x = af.input((tokens, config.width), name="hidden")
     placement = af.input((1, context, tokens), name="placement", max_abs=1.0)
@@ -112,18 +116,21 @@ def step_graph(part: DecoderPart, tokens: int = 1) -> af.Graph:
         head_width = attention_width(config)
         cosine, sine = (af.input((tokens, 1, head_width), name=name) for name in ("cosine", "sine"))
         rotation = Rotation(cosine, sine, rotation_matrix(config.rope, head_width))
-    outputs: dict[str, af.Tensor] = {}
+    written: dict[str, af.Tensor] = {}
     for number, layer in part.layers:
         weights, spec = part.weights(number), expect_attention(layer)
         shape = (spec.key_value_heads, context, spec.head_width)
-        cache = af.input(shape, name=f"keys_{number}"), af.input(shape, name=f"values_{number}")
+        names = f"keys_{number}", f"values_{number}"
+        held = [af.state(name, shape) if states else af.input(shape, name=name) for name in names]
+        cache = held[0], held[1]
         normal = normalise(x, part.norm, weights.part("mixer_norm"))
         mixed, keys, values = attend_with_cache(normal, spec, config.norm, weights, rotation, cache, placement, mask)
         x = feed_forward(x + mixed, part, layer, weights)
-        outputs |= {f"keys_{number}_next": keys, f"values_{number}_next": values}
-    if not part.head:
-        return af.Graph({**outputs, "hidden": x})
-    return af.Graph({**outputs, **head_outputs(x, part)})
+        written |= dict(zip(names, (keys, values), strict=True))
+    outputs = head_outputs(x, part) if part.head else {"hidden": x}
+    if states:
+        return af.Graph(outputs, states=written)
+    return af.Graph({**{f"{name}_next": one for name, one in written.items()}, **outputs})
 
 
 def feed_forward(x: af.Tensor, part: DecoderPart, layer: LayerSpec, weights: LayerWeights) -> af.Tensor:

@@ -7,10 +7,10 @@ and what is only planned.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import aneforge as af
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.llm.architecture import Activation, AttentionSpec, DenseSpec, NormSpec

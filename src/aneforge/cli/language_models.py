@@ -1,0 +1,316 @@
+"""`aneforge llm run`, `check` and `export`: language models from a checkpoint to tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aneforge.cli import arguments as given
+from aneforge.errors import GraphError
+from aneforge.targets.names import EXAMPLES
+
+if TYPE_CHECKING:
+    from aneforge.commands.language_models import LanguageCheck
+    from aneforge.llm.tokenizer import TextTokenizer
+
+__all__ = ["check", "export", "run"]
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A folder with config.json and safetensors, or a GGUF file.",
+        show_default=False,
+        readable=False,
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="A chip, a target or a family: {old}.".format(**EXAMPLES),
+        show_default=False,
+    ),
+]
+Prompt = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="The prompt: a text, or the name of a file.", show_default=False)
+]
+Ids = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBERS", help="The prompt as tokens, separated by commas: 1,15043,29892.", show_default=False
+    ),
+]
+Tokens = Annotated[int, typer.Option(min=1, help="Tokens to generate.")]
+Context = Annotated[
+    int | None, typer.Option(min=1, help="Tokens that fit, prompt and answer together.", show_default=False)
+]
+ResidualScale = Annotated[
+    float, typer.Option(help="Divide the residual by this power of two, where it would not fit fp16.")
+]
+DEFAULT_LENGTH = 128
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+"""What a tokenizer gives for a character of which some bytes are still to come."""
+
+
+def run(
+    model: Folder,
+    target: Target,
+    prompt: Prompt = None,
+    ids: Ids = None,
+    tokens: Tokens = 40,
+    context: Context = None,
+    compress: given.Compress = None,
+    residual_scale: ResidualScale = 1.0,
+    stream: Annotated[bool, typer.Option("--stream", help="Print every token as it comes.")] = False,
+    temperature: Annotated[float, typer.Option(help="0 takes the best token; more draws among others.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Draw among so many of the best; 0 among all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Draw among the best that have this probability together.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="What draws begin with: the same seed gives the same text.")] = 0,
+    json: given.Json = None,
+) -> None:
+    """Continue a prompt on the software engine, bit for bit as a chip's program computes it.
+
+    Examples:
+    aneforge llm run ./Qwen3-0.6B -t {new} --prompt "The capital of France is" --stream
+
+    aneforge llm run ./Qwen3-0.6B -t {new} --ids 785,6722 --tokens 8
+    """
+    from aneforge.cli.waiting import bar  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.llm.language_model import load  # noqa: PLC0415 - as above
+    from aneforge.llm.token_sampling import Sampling, choose_token  # noqa: PLC0415 - as above
+
+    given.refuse_json(json, model)
+    expect_prompt(prompt, ids)
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    lm = load(model, target=target, compress=compress, context=context, residual_scale=residual_scale)
+    tokenizer = tokenizer_of(model, lm.config.vocabulary) if prompt is not None else None
+    start = prompt_tokens(prompt, ids, tokenizer)
+    printed = Printed(tokenizer, live=stream and json is None)
+    with bar(f"decoding on {lm.label}", "tokens") as tell:
+
+        def take(token: int) -> None:
+            printed.take(token)
+            tell(len(printed.tokens), tokens)
+
+        lm.generate(
+            start,
+            max_new_tokens=tokens,
+            choose=lambda logits: choose_token(logits, sampling, len(printed.tokens)),
+            on_token=printed.take if printed.live else take,
+        )
+    answer = {
+        "model": str(model),
+        "target": lm.label,
+        "prompt": start,
+        "tokens": printed.tokens,
+        "text": None if tokenizer is None else printed.text,
+    }
+    if not given.write_json(json, "llm run", answer):
+        typer.echo(printed.text[len(printed.shown) :])
+
+
+class Printed:
+    """What was generated so far: shown as it comes where that is asked for, a character only once it is whole."""
+
+    def __init__(self, tokenizer: TextTokenizer | None, *, live: bool) -> None:
+        self.tokenizer = tokenizer
+        self.live = live
+        self.tokens: list[int] = []
+        self.shown = ""
+
+    @property
+    def text(self) -> str:
+        """The text of the tokens; their numbers where there is no tokenizer."""
+        if self.tokenizer is None:
+            return " ".join(map(str, self.tokens))
+        return self.tokenizer.decode(self.tokens)
+
+    def take(self, token: int) -> None:
+        """Take the next token."""
+        self.tokens.append(token)
+        if self.live and not self.text.endswith(UNFINISHED):
+            text = self.text
+            typer.echo(text[len(self.shown) :], nl=False)
+            self.shown = text
+
+
+def check(
+    model: Folder,
+    target: given.Targets = None,
+    prompt: Prompt = None,
+    ids: Ids = None,
+    tokens: Tokens = 32,
+    context: Context = None,
+    compress: given.Compress = None,
+    residual_scale: ResidualScale = 1.0,
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A text whose perplexity is measured.", show_default=False, exists=True, dir_okay=False
+        ),
+    ] = None,
+    json: given.Json = None,
+) -> None:
+    """Decode greedily on chips: tokens, margins, the first flip against float32 and between chips, and its layer.
+
+    float32 stands for the mathematics of the graph (float64, with weights as fp16 holds them), rounded.
+
+    Examples:
+    aneforge llm check ./Qwen3-0.6B -t {old},{new} --prompt prompt.txt --tokens 32
+
+    aneforge llm check ./Qwen3-0.6B -t {new} --ids 785,6722 --compress int8
+    """
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.language_models import check_language_model  # noqa: PLC0415 - as above
+
+    given.refuse_json(json, model)
+    expect_prompt(prompt, ids)
+    tokenizer = tokenizer_of(model) if prompt is not None or text is not None else None
+    start = prompt_tokens(prompt, ids, tokenizer)
+    with progress("loading") as tell:
+        found = check_language_model(
+            model,
+            given.targets_given(target),
+            start,
+            tokens=tokens,
+            context=context,
+            compress=compress,
+            residual_scale=residual_scale,
+            text=None if text is None or tokenizer is None else tokenizer.encode(text.read_text(encoding="utf-8")),
+            progress=tell,
+        )
+    if not given.write_json(json, "llm check", found):
+        show_check(found, tokenizer)
+
+
+def show_check(found: LanguageCheck, tokenizer: TextTokenizer | None) -> None:
+    """Print what a check found."""
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+
+    out = console()
+    head = f"{found.model}: {found.architecture}, {found.parameters:,} parameters, context {found.context}"
+    print_wrapped(out, head, style="bold")
+    for note in found.notes:
+        print_wrapped(out, f"note: {note}")
+    for one in found.targets:
+        out.print()
+        made = " ".join(map(str, one.tokens)) if tokenizer is None else repr(tokenizer.decode(one.tokens))
+        print_wrapped(out, f"{one.target}: {made}")
+        print_wrapped(out, str(one.against_float32), indent=2)
+        if one.against_first is not None:
+            print_wrapped(out, str(one.against_first), indent=2)
+        if one.perplexity is not None:
+            print_wrapped(out, f"perplexity {one.perplexity:.4g}, in float32 {found.perplexity_float32:.4g}", indent=2)
+    out.print()
+    print_wrapped(out, ranges_text(found))
+
+
+def ranges_text(found: LanguageCheck) -> str:
+    """Return where the residual is largest, and whether it fits fp16."""
+    largest = max(range(len(found.magnitudes)), key=found.magnitudes.__getitem__)
+    text = f"largest residual {found.magnitudes[largest]:.4g} after layer {largest}"
+    if found.first_overflow is None:
+        return f"{text}, which fits fp16"
+    return f"{text}; it does not fit fp16 from layer {found.first_overflow} on: give --residual-scale 32 or more"
+
+
+def export(
+    model: Folder,
+    target: Target,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="A name with .mlpackage; any other is a folder of MIL text.",
+            show_default=False,
+            readable=False,
+        ),
+    ],
+    context: Context = None,
+    length: Annotated[
+        list[int] | None,
+        typer.Option(metavar="TOKENS", help="Lengths of prefill; may be repeated. [default: 128]", show_default=False),
+    ] = None,
+    compress: given.Compress = None,
+    residual_scale: ResidualScale = 1.0,
+    cache: Annotated[str, typer.Option(metavar="FORM", help="The cache: ports, or states of Core ML.")] = "ports",
+    json: given.Json = None,
+) -> None:
+    """Write prefill and decode as functions of one package, over one file of weights.
+
+    Examples:
+    aneforge llm export ./Qwen3-0.6B -t {new} -o qwen.mlpackage --context 512
+
+    aneforge llm export ./Qwen3-0.6B -t {new} -o qwen-mil --length 64 --length 256 --compress int8
+    """
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.llm.language_model import load  # noqa: PLC0415 - as above
+    from aneforge.llm.model_export import export_model  # noqa: PLC0415 - as above
+
+    given.refuse_json(json, model)
+    with progress("writing"):
+        lm = load(model, target=target, compress=compress, context=context, residual_scale=residual_scale)
+        lengths = length or [min(DEFAULT_LENGTH, lm.context)]
+        written = export_model(lm, output, lengths=lengths, cache=cache)
+    if given.write_json(json, "llm export", written):
+        return
+    for path in written.paths:
+        typer.echo(f"{path}: {', '.join(written.functions)}")
+    typer.echo(f"weights: {written.weight_bytes:,} bytes; cache: {written.cache}")
+
+
+def expect_prompt(prompt: str | None, ids: str | None) -> None:
+    """Check that a prompt is given in one way.
+
+    Raises:
+        GraphError: It is not.
+    """
+    if (prompt is None) == (ids is None):
+        raise GraphError("give a prompt with --prompt or --ids", remedy="--prompt 'Once upon a time', or --ids 1,9038")
+
+
+def tokenizer_of(model: Path, vocabulary: int | None = None) -> TextTokenizer:
+    """Return the tokenizer beside a model.
+
+    Raises:
+        CheckpointError: There is none, or it is of another model.
+    """
+    from aneforge.llm.tokenizer import TextTokenizer  # noqa: PLC0415 - loaded when it is needed
+
+    return TextTokenizer(model if model.is_dir() else model.parent, vocabulary)
+
+
+def prompt_tokens(prompt: str | None, ids: str | None, tokenizer: TextTokenizer | None) -> list[int]:
+    """Return the tokens of a prompt, which is given as a text, as a file, or as numbers.
+
+    >>> prompt_tokens(None, "1, 22,3", None)
+    [1, 22, 3]
+
+    Raises:
+        GraphError: The numbers are not numbers.
+        CheckpointError: The text has no tokens.
+    """
+    if ids is not None:
+        parts = [part.strip() for part in ids.split(",")]
+        if not all(part.isascii() and part.isdecimal() for part in parts):
+            raise GraphError("--ids takes tokens, separated by commas", seen=ids, remedy="--ids 1,15043")
+        return [int(part) for part in parts]
+    assert prompt is not None  # noqa: S101 - one of the two is given
+    assert tokenizer is not None  # noqa: S101 - and a text has one
+    return tokenizer.encode(Path(prompt).read_text(encoding="utf-8") if is_file(prompt) else prompt)
+
+
+def is_file(text: str) -> bool:
+    """Return whether a text is the name of a file; a long one cannot be."""
+    try:
+        return Path(text).is_file()
+    except OSError:
+        return False
