@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.commands.output_errors import output_error
-from aneforge.commands.watching import kind_of
 from aneforge.errors import NotSupportedError
 from aneforge.graph.reference import evaluate
+from aneforge.targets.watching import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from aneforge.commands.watching import Answers, Watch, answers_alike, kind_of
 from aneforge.compiler.compile import Compiled, Later, build, expect_accepted
 from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.pipeline import PIPELINE
@@ -19,6 +18,7 @@ from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
 from aneforge.errors import GraphError
 from aneforge.records import dataclass
+from aneforge.targets.watching import Answers, Watch, answers_alike, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,6 @@ from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placeme
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, round_time, timeline_of
-from aneforge.commands.watching import Sharing, believed_answer, kind_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
@@ -30,6 +29,7 @@ from aneforge.report.predicted import OWN_PROGRAM
 from aneforge.report.time_shares import time_share
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
+from aneforge.targets.watching import Sharing, believed_answer, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ library leave the golden model alone.
 
 from __future__ import annotations
 
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -60,6 +60,8 @@ __all__ = ["UNARY", "Arithmetic", "arithmetic"]
 
 MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""
+MOST_FOUND = 8192
+"""Operations on targets that are kept: all on all, and targets that stand for others while something is asked."""
 DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
 WHOLE_NUMBERS = "integers and booleans are computed exactly; not measured"
 SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
@@ -215,7 +217,7 @@ def arithmetic(op: str, target: Target) -> Arithmetic:
     return found_arithmetic(find_op(op).name, target)
 
 
-@cache
+@lru_cache(maxsize=MOST_FOUND)
 def found_arithmetic(name: str, target: Target) -> Arithmetic:
     """Return the arithmetic of an operation, found once."""
     op = find_op(name)

@@ -10,6 +10,7 @@ known (constants, and what sample inputs showed) they are looked at instead.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -135,6 +136,7 @@ def of_parts(parts: Array, exact: Array, adder: AdderChoice) -> float:
     return max(most(sums[~near]), take_magnitude(in_engine, most(sums[near])))
 
 
+@lru_cache(maxsize=4096)
 def of_equal_terms(x: float, terms: Terms, count: int, adder: AdderChoice, *, whole: bool) -> float:
     """Return the largest partial sum of so many terms that are made of one number; what is after the tree is exact."""
     at_once = adder.group * adder.tree

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ from aneforge.errors import GraphTypeError, UnknownNameError
 from aneforge.graph.methods.method_arguments import describe_argument, entries, is_number, misuse, number
 from aneforge.ops.types import is_float
 from aneforge.records import dataclass
+from aneforge.targets.watching import Watch, answers_alike
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import TensorType
+    from aneforge.targets import Target
+    from aneforge.targets.watching import Answers
 
     Array = npt.NDArray[Any]
 
@@ -61,13 +66,55 @@ def flow(program: Program, given: Mapping[str, Range], layers: Sequence[Layer] |
     found: dict[str, Found] = {}
     shares: dict[str, int] = {}
     lengths: dict[str, Length] = {}
+    recall = Recall(watch_on(program.target))
     for layer in program.layers if layers is None else layers:
-        found[layer.name] = range_of_layer(layer, ranges, program.target, shares, lengths)
+        found[layer.name] = recall.range_of_layer(layer, ranges, shares, lengths)
         along, length = shares_along(layer), follow_length(layer, lengths)
         shares.update({} if along is None else {layer.result.name: along})
         lengths.update({} if length is None else {layer.result.name: length})
         ranges.update({result.name: one for result, one in zip(layer.results, found[layer.name].results, strict=True)})
     return Flow(ranges, found)
+
+
+class Recall:
+    """Recalls what was found at layers that read the same, for targets that answer alike.
+
+    Targets share layers, and most of a program gives the same whatever its inputs are: a norm forgets their size.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.alike: dict[int, bool] = {}
+        """Whether the target gives some answers, by their identity; the layers at hand keep them."""
+
+    def range_of_layer(
+        self, layer: Layer, ranges: Mapping[str, Range], shares: Mapping[str, int], lengths: Mapping[str, Length]
+    ) -> Found:
+        """Return what a layer can give."""
+        known = KNOWN.setdefault(layer, [])
+        read = tuple((ranges[one.name], shares.get(one.name), lengths.get(one.name)) for one in layer.bottoms)
+        for before, answers, found in known:
+            if before == read and self.gives(answers):
+                return found
+        found = range_of_layer(layer, ranges, self.watch.target, shares, lengths)
+        known.append((read, self.watch.all_answers, found))
+        return found
+
+    def gives(self, answers: Answers) -> bool:
+        """Return whether the target gives some answers."""
+        if id(answers) not in self.alike:
+            self.alike[id(answers)] = answers_alike(self.watch.plain, answers)
+        return self.alike[id(answers)]
+
+
+KNOWN: weakref.WeakKeyDictionary[Layer, list[tuple[object, Answers, Found]]] = weakref.WeakKeyDictionary()
+"""What was found at layers that are still in use: for what they read, and for what the target answered."""
+
+
+@lru_cache(maxsize=64)
+def watch_on(target: Target) -> Watch:
+    """Return the one watch on a target: tables of functions are made once for each target that is asked for them."""
+    return Watch(target)
 
 
 def bound_magnitudes(program: Program, promises: Mapping[str, float], values: Iterable[Value]) -> dict[str, float]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aneforge.commands.watching import GROUPS, MAPPINGS, NOTED, Watch, answers_alike
 from aneforge.targets import Target, group, resolve
+from aneforge.targets.watching import GROUPS, MAPPINGS, NOTED, Watch, answers_alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable

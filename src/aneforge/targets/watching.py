@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from aneforge.targets import Properties, Target
+from aneforge.targets.properties import Properties
 from aneforge.targets.queries import was_measured_on
+from aneforge.targets.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from aneforge.targets import Property
+    from aneforge.targets.properties import Property
 
 __all__ = ["Answers", "Question", "Sharing", "Watch", "answers_alike", "answers_to", "believed_answer", "kind_of"]
 
@@ -93,6 +94,7 @@ class Watch:
         self.plain = target
         self.now: set[Question] = set()
         self.before: set[Question] = set()
+        self.told: Answers = ()
         self.groups = {name: Watched.of(getattr(target, name), self.now) for name in GROUPS}
         values: dict[str, Any] = {one.name: getattr(target, one.name) for one in fields(Target)}
         values |= self.groups
@@ -120,8 +122,11 @@ class Watch:
 
     @property
     def all_answers(self) -> Answers:
-        """What all stages were told."""
-        return answers_to(self.plain, self.before | self.now)
+        """What all stages were told; the same tuple until something else is asked."""
+        questions = self.before | self.now
+        if len(questions) != len(self.told):
+            self.told = answers_to(self.plain, questions)
+        return self.told
 
 
 class Sharing(Generic[Found]):
