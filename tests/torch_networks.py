@@ -63,59 +63,36 @@ class Words(nn.Module):
         return cast("torch.Tensor", self.head(self.block(self.table(x)) * self.gain).flatten(0, 1))
 
 
-class Resizes(nn.Module):
-    """A classifier of places whose images become smaller and larger; fp16 holds all shares."""
+class Images(nn.Module):
+    """A classifier of places whose images become smaller and larger; fp16 holds all shares that this takes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(3, 4, 1)
-        self.norm = nn.BatchNorm2d(3, track_running_stats=False)
+        self.strided, self.grouped = nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.Conv2d(4, 4, 2, groups=2)
+        self.norm, self.last = nn.BatchNorm2d(4, track_running_stats=False), nn.Conv2d(4, 4, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return scores [batch, classes, 15, 7]."""
-        found = functional.adaptive_avg_pool2d(functional.softplus(self.norm(self.first(x))), (2, 1))
-        found = functional.interpolate(found, scale_factor=2)
-        found = functional.interpolate(found, size=(8, 4), mode="bilinear")
-        found = functional.interpolate(found, size=(15, 7), mode="bilinear", align_corners=True)
-        return cast("torch.Tensor", self.second(found))
+        """Return scores [batch, classes, 7, 3]."""
+        found = functional.max_pool2d(self.grouped(functional.relu(self.strided(x))), 2, stride=1)
+        found = functional.softplus(self.norm(functional.interpolate(found, scale_factor=2)))
+        found = functional.adaptive_avg_pool2d(functional.avg_pool2d(found, 2), (2, 1))
+        found = functional.interpolate(found, size=(4, 2), mode="bilinear")
+        found = functional.interpolate(found, size=(7, 3), mode="bilinear", align_corners=True)
+        return cast("torch.Tensor", self.last(found))
 
 
 def smoothed_loss(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """Return a loss of smoothed classes with weights, in which one class does not count."""
+    """Return a loss of smoothed classes with weights, in which one class does not count, and one of shares."""
     weight = torch.tensor([1.0, 2.0, 0.5, 1.5])
-    return functional.cross_entropy(y, t, weight, ignore_index=2, label_smoothing=0.25)
+    places = functional.cross_entropy(y, t, weight, ignore_index=2, label_smoothing=0.25)
+    return places + functional.cross_entropy(y[:, :, 0, 0], torch.eye(4))
 
 
-def perceptron() -> TorchNetwork:
-    """Return a classifier whose targets are indices."""
-    module = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
-    return TorchNetwork(module, functional.cross_entropy, (torch.randn(8, 6), torch.randint(0, 4, (8,))))
-
-
-def convolutions() -> TorchNetwork:
-    """Return a classifier of images with strides, groups, both kinds of pooling, and one-hot targets."""
-    module = nn.Sequential(
-        nn.Conv2d(2, 4, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(4, 4, 2, groups=2),
-        nn.MaxPool2d(2, stride=1),
-        nn.AvgPool2d(2),
-        nn.Flatten(),
-        nn.Linear(4, 3),
-    )
-    return TorchNetwork(module, functional.cross_entropy, (torch.randn(3, 2, 8, 8), torch.eye(3)))
-
-
-def block() -> TorchNetwork:
-    """Return a transformer block that is to give what another one gives."""
-    return TorchNetwork(Block(), functional.mse_loss, (torch.randn(4, 6, 8), torch.randn(4, 6, 8)))
+def images() -> TorchNetwork:
+    """Return a network of convolutions, pooling and resizing, with a class for every place."""
+    return TorchNetwork(Images(), smoothed_loss, (torch.randn(4, 2, 8, 8), torch.randint(0, 4, (4, 7, 3))))
 
 
 def words() -> TorchNetwork:
     """Return a language model whose inputs and targets are indices."""
     return TorchNetwork(Words(), functional.cross_entropy, (torch.randint(0, 7, (2, 5)), torch.randint(0, 7, (10,))))
-
-
-def resizes() -> TorchNetwork:
-    """Return a network that resizes images, with a class for every place."""
-    return TorchNetwork(Resizes(), smoothed_loss, (torch.randn(4, 2, 4, 4), torch.randint(0, 4, (4, 15, 7))))
