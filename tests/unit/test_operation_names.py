@@ -29,6 +29,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "compiler/ir/meanings/convolution_meanings.py:FORMS",
         "compiler/ir/meanings/regions.py:FORMS",
         "compiler/lower/",
+        "compiler/memory/task_places.py:CHAINS",
         "compiler/passes/axis_groups.py:FORMS",
         "compiler/passes/cuts.py:CUTS",
         "engine/activations.py:ACTIVATIONS",

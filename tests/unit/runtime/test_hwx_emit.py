@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import ast
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
 import aneforge as af
 from aneforge.compiler.compile import compile_graph
+from aneforge.compiler.memory.planner import plan
+from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.container import Direction
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
-from aneforge.formats.hwx.emission.surfaces import Extent
+from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.rules.rule import Severity
+from aneforge.runtime.hwx.constant_pool import ConstantPool
 from aneforge.runtime.hwx.emit_program import RefusedLayer, emit_compiled
 from aneforge.runtime.hwx.layer_steps import steps_of
 from aneforge.runtime.hwx.product_steps import product_parts
 from aneforge.runtime.hwx.step import dense_values, fp16_values
-from aneforge.targets import resolve
+from aneforge.targets import resolve, task_chains, work_units
+from aneforge.targets.task_chains import Buffer, constant_product_chain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import numpy.typing as npt
+
+    from aneforge.compiler.memory.task_places import LayerPlaces
 
     Array = npt.NDArray[Any]
 
@@ -57,6 +66,10 @@ MAP = (1, 24, 6, 10)
 def layer_norm(x: Tensor) -> Tensor:
     """Return the norm of rows without gamma and beta, as a reader of models makes it."""
     return Tensor(build("layer_norm", {"x": x}, {"axes": (-1,), "epsilon": 1e-5}, None))
+
+
+def dropped(x: Tensor, axes: tuple[int, ...], operation: str = "reduce_mean") -> Tensor:
+    return Tensor(build(operation, {"x": x}, {"axes": axes, "keep_dims": False}, None))
 
 
 def scaled_sum() -> Tensor:
@@ -112,6 +125,14 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "channels last": lambda: source(*MAP).transpose((0, 2, 3, 1)),
     "channels first": lambda: source(*MAP).transpose((0, 3, 1, 2)),
     "products of heads": lambda: source(1, 3, 37, 24) @ source(1, 3, 20, 24, name="y").transpose((0, 1, 3, 2)),
+    "few rows": lambda: source(1, 8, 24) @ source(1, 24, 40, name="y"),
+    "one row of each head": lambda: source(1, 3, 1, 24) @ source(1, 3, 20, 24, name="y").transpose((0, 1, 3, 2)),
+    "product of one channel": lambda: source(1, 1, 32, 24) @ source(1, 1, 24, 40, name="y"),
+    "one matrix for every head": lambda: source(1, 3, 32, 24) @ source(1, 1, 24, 10, name="y"),
+    "mean without its axes": lambda: dropped(source(*MAP), (2, 3)).linear(weights(10, 24), weights(10)),
+    "least without its axes": lambda: dropped(source(*MAP), (2, 3), "reduce_min"),
+    "sum of channels of one row": lambda: source(1, 24, 10).sum(1),
+    "softmax of channels of one row": lambda: source(1, 24, 10).softmax(1),
     "linear of rows": lambda: source(1, 3, 5, 24).linear(weights(20, 24), weights(20)),
     "rows in channels": lambda: source(1, 12, 4, 16).reshape((1, 48, 16)),
     "a view as a result": lambda: source(1, 24, 1, 10).relu().reshape((1, 24, 10)),
@@ -192,8 +213,16 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
     ),
     "shape": (lambda: source(*MAP).reshape((1, 60, 24)), "ANE-EMIT-009: no program of this change of shape is known"),
     "few rows": (
-        lambda: source(1, 8, 24) @ source(1, 24, 40, name="y"),
-        "ANE-EMIT-008: a runtime kernel must have at least 16 rows",
+        lambda: source(1, 8, 24) @ source(1, 24, 15, name="y"),
+        "ANE-EMIT-008: one of the matrices must have 16 rows",
+    ),
+    "dropped rows": (
+        lambda: dropped(source(*MAP), (1,)),
+        "ANE-EMIT-006: no program that drops the axes it reduces is known",
+    ),
+    "softmax of depths": (
+        lambda: source(1, 3, 1, 4, 5).softmax(2),
+        "ANE-EMIT-006: a softmax must be over channels, rows or columns",
     ),
     "batch transpose": (
         lambda: source(3, 4, 5).transpose((1, 0, 2)),
@@ -231,9 +260,10 @@ def test_a_refusal_names_a_rule() -> None:
 
 
 def test_products_by_parts_of_a_matrix_fill_lines() -> None:
-    assert product_parts(Extent(1, 1, 2048), 300, bias=True) == ((0, 224), (224, 76))
+    chains = [constant_product_chain(1, width) for width in (2048, 20_000)]
+    assert product_parts(Extent(1, 1, 2048), 300, chains[0], bias=True) == ((0, 224), (224, 76))
     with pytest.raises(HwxError, match="ANE-EMIT-004: 32 outputs of a product must fit the kernel memory"):
-        product_parts(Extent(1, 1, 20_000), 64, bias=False)
+        product_parts(Extent(1, 1, 20_000), 64, chains[1], bias=False)
 
 
 def test_other_generations_are_refused() -> None:
@@ -267,3 +297,46 @@ def test_steps_of_a_layer_are_planned_without_memory() -> None:
     assert [step.result.channels for step in steps_of(layer, places)] == [24, 24]
     with pytest.raises(HwxError, match="ANE-EMIT-001: the memory plan has no place for this operation"):
         steps_of(layer, None)
+
+
+def shifted(place: object) -> object:
+    """Return places with every buffer of a chain further on."""
+    if isinstance(place, Buffer):
+        return replace(place, base=place.base + 0x4000)
+    if isinstance(place, tuple):
+        return tuple(shifted(one) for one in cast("tuple[object, ...]", place))
+    if is_dataclass(place) and not isinstance(place, type):
+        return replace(place, **{one.name: shifted(getattr(place, one.name)) for one in fields(place)})
+    return place
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax of one row", "layer norm", "sum of channels", "product", "few rows", "columns and channels"]
+)
+def test_tasks_lie_where_the_plan_puts_them(name: str) -> None:
+    compiled = compile_graph(GRAPHS[name](), "m1")
+    places = plan(compiled.program, schedule(compiled.program)).places_by_layer
+    (layer,) = compiled.program.layers
+    stand = surface_of(Extent(64, 64, 64), 4)
+    bases = [
+        [
+            draft.values["l2.source1_l2_base"]
+            for step in steps_of(layer, cast("LayerPlaces", chosen))
+            for draft in step.emit([stand] * len(layer.bottoms), stand, ConstantPool(), 0)
+        ]
+        for chosen in (places[layer.name], shifted(places[layer.name]))
+    ]
+    assert bases[0]
+    assert [after - before for before, after in zip(*bases, strict=True)] == [0x4000] * len(bases[0])
+
+
+def test_the_emitter_places_nothing_itself(repository: Path) -> None:
+    ends = ("_place", "_places", "_chain", "_row", "_rows", "_rows_log2")
+    placing = {name for module in (task_chains, work_units) for name in vars(module) if name.endswith(ends)}
+    assert {"softmax_chain", "planar_place", "neural_row"} <= placing
+    for folder in ("formats/hwx/emission", "runtime/hwx"):
+        for path in (repository / "src" / "aneforge" / folder).glob("*.py"):
+            if path.stem in {"single_operations", "framed_tasks"}:  # programs of one operation have no plan
+                continue
+            tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            assert not placing & {node.id for node in tree if isinstance(node, ast.Name)}, path

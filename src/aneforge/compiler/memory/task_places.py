@@ -3,7 +3,7 @@
 Rows are padded so that those that are read together lie in different banks, a work unit has as many rows as its width
 leaves, the planar engine's patch follows from the map, and a map that does not fit is worked on in tiles. The rules are
 those of compiled programs (`aneforge.targets.work_units`). Chains of tasks that hand over on chip (softmax, norms,
-reductions, products) have the buffers of the programs that they were read from and no place here.
+reductions, products) have the buffers of the programs that they were read from (`aneforge.targets.task_chains`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from aneforge.compiler.axes import MOST_AXES, Axis, roles
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of
 from aneforge.errors import NotSupportedError
@@ -18,10 +19,23 @@ from aneforge.ops.constant import Constant
 from aneforge.records import dataclass
 
 # Places are part of the plan, which is written to JSON and read back.
+from aneforge.targets.task_chains import (
+    KERNEL_ROWS,
+    Chain,
+    ReductionChain,
+    RowPart,
+    channel_softmax_chain,
+    constant_product_chain,
+    exchange_chain,
+    layer_norm_chain,
+    reduction_chain,
+    repeated_places,
+    row_parts,
+    runtime_product_chain,
+    softmax_chain,
+)
 from aneforge.targets.work_units import (
-    NEURAL_WIDTH,
     TaskPlace,
-    channel_bytes,
     convolution_place,
     pass_place,
     planar_place,
@@ -29,16 +43,58 @@ from aneforge.targets.work_units import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.memory.chip import OnChip
     from aneforge.compiler.memory.layout import Extents
     from aneforge.ops.types import TensorType
 
-__all__ = ["LayerPlaces", "places_of"]
+__all__ = [
+    "Exchange",
+    "LayerPlaces",
+    "Matrices",
+    "ProductPlaces",
+    "axis_names",
+    "exchanged_axes",
+    "matrices_of",
+    "places_of",
+    "reduced_axes",
+]
 
 HALF = "fp16"
 OPERANDS = ("x", "y")
 """Names of the tensors of an operation on pairs of elements."""
+AXIS_NAMES = {
+    Axis.BATCH: "batch",
+    Axis.CHANNEL: "channels",
+    Axis.DEPTH: "depth",
+    Axis.HEIGHT: "height",
+    Axis.WIDTH: "width",
+}
+SQUARE = "sqr"
+LEAST, LARGEST = "reduce_min", "reduce_max"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The place of a copy that exchanges channels with another axis."""
+
+    with_rows: TaskPlace | None = None
+    """Where they are exchanged with rows, by strides alone."""
+    with_columns: Chain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProductPlaces:
+    """Where the tasks of a product of two tensors work: one of them is the kernel, the other the map."""
+
+    parts: tuple[RowPart, ...]
+    """Rows of the kernel that are multiplied at a time; none where there are too few."""
+    exchanges: tuple[Exchange | None, Exchange | None]
+    """Copies that make kernel and map ready; None for one that is read as it is."""
+    back: Exchange | None = None
+    """The second tensor is the kernel, and the result of both is exchanged back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +106,6 @@ class LayerPlaces:
     """A task of the neural cores that passes the operation's result through: a table, a relu, a copy."""
     planar: TaskPlace
     """A task of the planar engine on elements of the operation's result."""
-    turned: TaskPlace
-    """A copy into the extents of the layer's result, where a transpose comes last."""
     sources: tuple[TaskPlace, ...]
     """Copies of what the layer reads."""
     streamed: TaskPlace | None = None
@@ -64,6 +118,16 @@ class LayerPlaces:
     """The copy of a tensor that is repeated for it; the operation is placed after what stays of it."""
     overlap: int = 0
     """Rows of a convolution's source that are read again, because tiles of the result share them."""
+    chain: Chain | None = None
+    """The tasks of a softmax, a norm or a product by a constant."""
+    reduction: ReductionChain | None = None
+    product: ProductPlaces | None = None
+    exchanges: tuple[Exchange, ...] = ()
+    """Copies that exchange axes, one after the other: of a transpose, of a change of shape, or of dropped axes."""
+    turned: tuple[Exchange, ...] = ()
+    """The same where a transpose comes last."""
+    negated: TaskPlace | None = None
+    """The copy of a source with its sign turned."""
 
 
 def places_of(layer: Layer, memory: OnChip) -> LayerPlaces | None:
@@ -91,6 +155,24 @@ class Work(NamedTuple):
     """How the first tensor that it reads is convolved by constant weights."""
     pair: tuple[TensorType, TensorType] | None
     """The tensors of an operation on pairs of elements."""
+    chain: ChainWork | None
+    """What it does that takes a chain of tasks."""
+
+
+class ChainWork(NamedTuple):
+    """An operation that is a chain of tasks."""
+
+    kind: str
+    axes: frozenset[str] = frozenset()
+    """What it reduces or normalises."""
+    order: tuple[int, ...] = ()
+    """How a transpose orders the axes."""
+    turned: tuple[int, ...] = ()
+    """How a transpose after the operation orders them."""
+    factors: tuple[Matrices, ...] = ()
+    """The tensors of a product."""
+    transposed: tuple[bool, bool] = (False, False)
+    """Which tensors of a product are read with rows and columns exchanged."""
 
 
 class Convolution(NamedTuple):
@@ -108,21 +190,70 @@ class Places(NamedTuple):
 
     neural: TaskPlace
     planar: TaskPlace
-    turned: TaskPlace
     sources: tuple[TaskPlace, ...]
     streamed: TaskPlace | None = None
     resident: TaskPlace | None = None
     pair: TaskPlace | None = None
     repeated: TaskPlace | None = None
     overlap: int = 0
+    chain: Chain | None = None
+    reduction: ReductionChain | None = None
+    product: ProductPlaces | None = None
+    exchanges: tuple[Exchange, ...] = ()
+    turned: tuple[Exchange, ...] = ()
+    negated: TaskPlace | None = None
 
 
 def work_of(layer: Layer) -> Work:
     """Return what the places of a layer follow from."""
     tensors = (layer.core_types[0], layer.result.type, *(one.type for one in layer.bottoms))
     first, second = (layer.operands.get(name) for name in OPERANDS)
+    if layer.kind.name == SQUARE:
+        second = first
     pair = (first.type, second.type) if isinstance(first, Value) and isinstance(second, Value) else None
-    return Work(tensors, convolution_of(layer), pair)
+    return Work(tensors, convolution_of(layer), pair, chain_of(layer))
+
+
+def chain_of(layer: Layer) -> ChainWork | None:
+    """Return what a layer does that takes a chain of tasks; None for other layers."""
+    if any(value.rank > MOST_AXES for value in (*layer.bottoms, layer.result)):
+        return None
+    kind, stage = layer.kind.name, layer.epilogue.transpose
+    turned = () if stage is None else stage.integers("perm")
+    axes: frozenset[str] = frozenset()
+    order: tuple[int, ...] = ()
+    factors: tuple[Matrices, ...] = ()
+    transposed = (False, False)
+    add = CHAINS.get(kind)
+    if add is None and not turned:
+        return None
+    if add is with_reduction:
+        axes = reduced_axes(layer)
+    elif add is with_softmax:
+        axes = frozenset({axis_names(layer.result.rank)[layer.integer("axis")]})
+    elif add is with_transpose:
+        order = layer.integers("perm")
+    elif add is with_product:
+        given = layer.operand("lhs"), layer.operand("rhs")
+        tensors = [one.type for one in given if isinstance(one, Value)]
+        factors = tuple(map(matrices_of, tensors)) if len(tensors) == len(given) else ()
+        transposed = layer.flag("transpose_lhs"), layer.flag("transpose_rhs")
+    return ChainWork(kind, axes, order, turned, factors, transposed)
+
+
+def axis_names(rank: int) -> tuple[str, ...]:
+    """Return what the axes of a tensor are on the engine, by name.
+
+    >>> axis_names(3)
+    ('batch', 'channels', 'width')
+    """
+    return tuple(AXIS_NAMES[role] for role in roles(rank))
+
+
+def reduced_axes(layer: Layer) -> frozenset[str]:
+    """Return the axes that a layer reduces, by name."""
+    names = axis_names(layer.bottoms[0].rank)
+    return frozenset(names[axis] for axis in layer.integers("axes")) - {"batch", "depth"}
 
 
 def convolution_of(layer: Layer) -> Convolution | None:
@@ -145,16 +276,18 @@ def places_of_work(work: Work, on_chip: int) -> Places | None:
     if core is None or result is None or None in read:
         return None
     sources = [one for one in read if one is not None]
-    neural, turned, *copies = (
-        pass_place(one.channels, one.rows, one.width, on_chip=on_chip) for one in (core, result, *sources)
-    )
-    planar = planar_place(core.channels, core.rows, core.width, on_chip=on_chip)
-    places = Places(neural, planar, turned, tuple(copies))
+    neural, *copies = (pass_place(*sizes_of(one), on_chip=on_chip) for one in (core, *sources))
+    planar = planar_place(*sizes_of(core), on_chip=on_chip)
+    places = Places(neural, planar, tuple(copies))
     if work.convolution is not None:
         if not sources:  # of a constant
             return None
         places = with_convolution(places, work.convolution, sources[0], core, on_chip)
-    return places if work.pair is None else with_pair(places, work.pair, core, on_chip)
+    if work.pair is not None:
+        places = with_pair(places, work.pair, core, on_chip)
+    return (
+        places if work.chain is None or not sources else with_chain(places, work.chain, sources, core, result, on_chip)
+    )
 
 
 def map_of(tensor: TensorType) -> Extents | None:
@@ -187,7 +320,185 @@ def with_pair(places: Places, pair: tuple[TensorType, TensorType], result: Exten
     repeated = next((one for one in maps if one != result), None)
     if repeated is None or result not in maps:
         return places
-    kept = repeated.channels * channel_bytes(repeated.width, NEURAL_WIDTH) * repeated.rows
-    beside = planar_place(*shape, kept=kept, on_chip=on_chip)
-    copied = pass_place(repeated.channels, repeated.rows, repeated.width, kept, on_chip)
+    copied, beside = repeated_places(shape, sizes_of(repeated), on_chip)
     return places._replace(pair=beside, repeated=copied)
+
+
+def sizes_of(extents: Extents) -> Sizes:
+    """Return channels, rows and columns."""
+    return extents.channels, extents.rows, extents.width
+
+
+Sizes = tuple[int, int, int]
+"""Channels, rows and columns of a tensor."""
+
+
+def with_chain(
+    places: Places, chain: ChainWork, sources: Sequence[Extents], core: Extents, result: Extents, on_chip: int
+) -> Places:
+    """Add the places of an operation that is a chain of tasks, and of a transpose after any."""
+    add = CHAINS.get(chain.kind)
+    if add is not None:
+        places = add(places, chain, sources, core, on_chip)
+    if chain.turned:
+        return places._replace(turned=exchanges_of(sizes_of(core), sizes_of(result), chain.turned, on_chip))
+    return places
+
+
+def with_reduction(places: Places, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+    """Add the places of a reduction: also of what it does with signs, and with the axes that it drops."""
+    source = sizes_of(sources[0])
+    least = chain.kind == LEAST
+    found = reduction_chain(*source, chain.axes, on_chip, maximum=least or chain.kind == LARGEST)
+    channels, rows, width = (1 if name in chain.axes else size for name, size in zip(REDUCED, source, strict=True))
+    moved = exchanges_of((channels, rows, width), sizes_of(core), (), on_chip)
+    negated = planar_place(*source, on_chip=on_chip) if least else None
+    return places._replace(reduction=found, negated=negated, exchanges=moved)
+
+
+def with_softmax(places: Places, chain: ChainWork, _: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+    """Add the places of a softmax: over the width on chip, over channels and rows through memory."""
+    channels, rows, width = sizes_of(core)
+    if "width" in chain.axes:
+        return places._replace(chain=softmax_chain(channels, rows, width, on_chip))
+    seen = (rows, channels) if "height" in chain.axes else (channels, rows)
+    return places._replace(chain=channel_softmax_chain(*seen, width, on_chip))
+
+
+def with_norm(places: Places, _: ChainWork, __: Sequence[Extents], core: Extents, ___: int) -> Places:
+    """Add the places of a layer norm of one row of each channel."""
+    return places._replace(chain=layer_norm_chain(core.channels, core.width))
+
+
+def with_constant_product(places: Places, _: ChainWork, sources: Sequence[Extents], __: Extents, ___: int) -> Places:
+    """Add the places of a product by a constant; rows of all channels are rows of one matrix."""
+    channels, rows, width = sizes_of(sources[0])
+    return places._replace(chain=constant_product_chain(channels * rows, width))
+
+
+def with_product(places: Places, chain: ChainWork, _: Sequence[Extents], __: Extents, ___: int) -> Places:
+    """Add the places of a product of two tensors."""
+    return places._replace(product=product_of(chain.factors, chain.transposed)) if chain.factors else places
+
+
+def with_transpose(places: Places, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+    """Add the places of a transpose."""
+    return places._replace(exchanges=exchanges_of(sizes_of(sources[0]), sizes_of(core), chain.order, on_chip))
+
+
+def with_shape(places: Places, _: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+    """Add the places of a change of shape."""
+    return places._replace(exchanges=exchanges_of(sizes_of(sources[0]), sizes_of(core), (), on_chip))
+
+
+CHAINS: Mapping[str, Callable[[Places, ChainWork, Sequence[Extents], Extents, int], Places]] = {
+    "reduce_sum": with_reduction,
+    "reduce_avg": with_reduction,
+    LEAST: with_reduction,
+    LARGEST: with_reduction,
+    "softmax": with_softmax,
+    "layer_norm": with_norm,
+    "linear": with_constant_product,
+    "matmul": with_product,
+    "transpose": with_transpose,
+    "reshape": with_shape,
+    "flatten": with_shape,
+    "identity": with_shape,
+}
+"""What adds the places of operations that are chains of tasks, by their kind."""
+REDUCED = ("channels", "height", "width")
+"""Axes that reductions reduce."""
+
+
+class Matrices(NamedTuple):
+    """A tensor as matrices: one, whose rows are channels, or one for each channel."""
+
+    matrices: int
+    rows: int
+    columns: int
+    of_channels: bool
+    """Each is a channel of the tensor."""
+
+    @property
+    def turned(self) -> Matrices:
+        """The matrices with rows and columns exchanged."""
+        return self._replace(rows=self.columns, columns=self.rows)
+
+
+def matrices_of(tensor: TensorType) -> Matrices:
+    """Return the matrices of a tensor: rows and columns are its last two axes.
+
+    >>> from aneforge.ops.types import TensorType
+    >>> matrices_of(TensorType((1, 64, 32))), matrices_of(TensorType((1, 4, 1, 32)))
+    (Matrices(matrices=1, rows=64, columns=32, of_channels=False), \
+Matrices(matrices=4, rows=1, columns=32, of_channels=True))
+    """
+    channels, height, width = sizes_of(extents_of(tensor.shape))
+    if "height" in axis_names(tensor.rank):
+        return Matrices(channels, height, width, of_channels=True)
+    return Matrices(1, channels, width, of_channels=False)
+
+
+def product_of(factors: Sequence[Matrices], transposed: tuple[bool, bool]) -> ProductPlaces:
+    """Return where a product of two tensors works.
+
+    Where the first has too few rows for a kernel, the second is it, and both are multiplied the other way round: the
+    products and their sums are the same.
+    """
+    given = list(factors)
+    read = [one.turned if turned else one for one, turned in zip(given, transposed, strict=True)]
+    swapped = read[0].rows < KERNEL_ROWS[-1] <= read[1].columns
+    if swapped:
+        given, read = given[::-1], [one.turned for one in read[::-1]]
+        transposed = not transposed[1], not transposed[0]
+    kernel, of = read
+    parts = tuple(
+        RowPart(first, rows, runtime_product_chain(rows, kernel.columns, of.columns))
+        for first, rows in row_parts(kernel.rows)
+    )
+    ready = [
+        Exchange(with_columns=exchange_chain(one.rows, 1, one.columns)) if turned else None
+        for one, turned in zip(given, transposed, strict=True)
+    ]
+    back = Exchange(with_columns=exchange_chain(kernel.rows, 1, of.columns)) if swapped else None
+    return ProductPlaces(parts, (ready[0], ready[1]), back)
+
+
+def exchanges_of(source: Sizes, result: Sizes, order: tuple[int, ...], on_chip: int) -> tuple[Exchange, ...]:
+    """Return the places of the copies that give a tensor another order of axes, or another shape."""
+    found: list[Exchange] = []
+    channels, rows, width = source
+    for axis in exchanged_axes(source, result, order) or ():
+        if axis == "width":
+            found.append(Exchange(with_columns=exchange_chain(channels, rows, width)))
+            channels, width = width, channels
+        else:
+            found.append(Exchange(with_rows=pass_place(rows, channels, width, on_chip=on_chip)))
+            channels, rows = rows, channels
+    return tuple(found)
+
+
+def exchanged_axes(source: Sizes, result: Sizes, order: tuple[int, ...]) -> tuple[str, ...] | None:
+    """Return with which axes channels are exchanged, one after the other, to transpose a tensor or change its shape.
+
+    Tensors are given by channels, rows and columns; without an order it is the shape alone that changes. None where no
+    exchanges do that.
+
+    >>> exchanged_axes((6, 10, 40), (6, 40, 10), (0, 1, 3, 2)), exchanged_axes((6, 1, 1), (1, 1, 6), ())
+    (('height', 'width', 'height'), ('width',))
+    """
+    flat = source[1] == result[1] == 1 and (source[0], source[2]) == (result[2], result[0])
+    if not order:
+        return () if source == result else ("width",) if flat and 1 in {source[0], source[2]} else None
+    moved = tuple(place - len(order) for place in order)
+    return ("width",) if flat and moved[-2:] == (-1, -2) else EXCHANGES.get(moved)
+
+
+EXCHANGES: Mapping[tuple[int, ...], tuple[str, ...]] = {
+    (-4, -2, -3, -1): ("height",),
+    (-4, -1, -2, -3): ("width",),
+    (-4, -3, -1, -2): ("height", "width", "height"),
+    (-4, -2, -1, -3): ("width", "height"),
+    (-4, -1, -3, -2): ("height", "width"),
+}
+"""Transposes of four axes as exchanges of the channels with another axis, one after the other."""

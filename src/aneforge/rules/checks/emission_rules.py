@@ -68,7 +68,7 @@ def batch_or_depth(subject: Subject) -> Iterator[Seen]:
 def unknown_reduction(subject: Subject) -> Iterator[Seen]:
     """No program that reduces these axes is known: {seen}.
 
-    Remedy: reduce columns, rows and columns, or all axes; take a softmax over the last axis.
+    Remedy: keep the axes that are reduced; normalise the last axis of one row; take no softmax over a batch or a depth.
     """
     yield from refused(subject, "ANE-EMIT-006")
 
@@ -86,7 +86,7 @@ def on_chip_room(subject: Subject) -> Iterator[Seen]:
 def unknown_product(subject: Subject) -> Iterator[Seen]:
     """No program of this product of tensors is known: {seen}.
 
-    Remedy: multiply one matrix of 16, 32, 64 or 128 rows by another, neither transposed.
+    Remedy: multiply two tensors, one of which has at least 16 rows or columns in the result.
     """
     yield from refused(subject, "ANE-EMIT-008")
 

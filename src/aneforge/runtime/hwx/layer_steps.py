@@ -14,6 +14,7 @@ from aneforge.engine.activations import LN_2
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.activation_tables import line_bytes, line_table, table_bytes
 from aneforge.formats.hwx.emission.activation_tasks import relu_task, shifted_table_task, table_section, table_task
+from aneforge.formats.hwx.emission.channel_softmax import Scratch
 from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plans, pack_kernel
 from aneforge.formats.hwx.emission.neural_tasks import convolution_tasks
 from aneforge.formats.hwx.emission.normalisation_tasks import LOG2_E
@@ -25,11 +26,7 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     scalar_task,
 )
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
-from aneforge.runtime.hwx.composed_steps import (
-    Scratch,
-    division_tasks,
-    reversed_difference_tasks,
-)
+from aneforge.runtime.hwx.composed_steps import division_tasks, reversed_difference_tasks
 from aneforge.runtime.hwx.move_steps import concat_steps, moved_steps, slice_steps, transpose_steps, view_steps
 from aneforge.runtime.hwx.product_steps import linear_steps, product_steps
 from aneforge.runtime.hwx.reduction_steps import layer_norm_steps, reduction_steps, softmax_steps
@@ -42,7 +39,6 @@ from aneforge.runtime.hwx.step import (
     planned,
     scalar_of,
 )
-from aneforge.targets.work_units import planar_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -117,7 +113,7 @@ def fused_steps(layer: Layer, places: LayerPlaces) -> tuple[tuple[Step, ...], tu
     if layer.kind.name == "linear":
         last = bool(stages) and stages[0].kind.name == "gain_offset_control"
         last = last and stages[0].integer("axis") % layer.result.rank == layer.result.rank - 1
-        return linear_steps(layer, stages[0] if last else None), stages[1:] if last else stages
+        return linear_steps(layer, places, stages[0] if last else None), stages[1:] if last else stages
     if layer.kind.name in PAIRS:
         gains = [stages[0].operands] if stages and is_gain(stages[0]) else []
         return pair_steps(layer, places, scalar_of(gains[0]["gain"]) if gains else 1.0), stages[len(gains) :]
@@ -134,7 +130,7 @@ def turning_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     stage = layer.epilogue.transpose
     if stage is None:
         return ()
-    return moved_steps(core_extent(layer), extent_of(layer.result.type), stage.integers("perm"), places)
+    return moved_steps(core_extent(layer), extent_of(layer.result.type), stage.integers("perm"), places.turned)
 
 
 def check_types(layer: Layer) -> None:
@@ -291,7 +287,7 @@ def broadcast_step(operation: str, whole: Extent, shapes: Sequence[Extent], plac
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, room: int) -> tuple[Draft, ...]:
         if turned:
-            return reversed_difference_tasks(whole, repeated, sources, result, Scratch(room), scale)
+            return reversed_difference_tasks((whole, repeated), places, sources, result, Scratch(room), scale)
         chosen = planned(places.repeated), planned(places.pair)
         return broadcast_tasks(
             operation, whole, repeated, chosen, (sources[full], sources[1 - full], result), scale=scale
@@ -350,14 +346,13 @@ def described_convolution(layer: Layer) -> Convolution:
     )
 
 
-def square_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
+def square_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of squares: a product of a tensor with itself."""
-    extent = core_extent(layer)
-    place = planar_place(extent.channels, extent.height, extent.width, sources=2)
+    extent, place = core_extent(layer), planned(places.pair)
     return (Step(extent, lambda given, to, _, __: (binary_task("mul", extent, place, given[0], given[0], to),)),)
 
 
-def division_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
+def division_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a quotient of two tensors.
 
     Raises:
@@ -371,7 +366,8 @@ def division_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
         raise HwxError("ANE-EMIT-011: no program that repeats both tensors is known", seen=extents)
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, room: int) -> tuple[Draft, ...]:
-        return division_tasks(extents, whole, sources, result, pool, Scratch(room))
+        surfaces = sources[0], sources[1], result
+        return division_tasks(extents, whole, places, surfaces, pool, Scratch(room))
 
     return (Step(whole, emit, surface_of(extents[1], 0).depth),)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import dram_layout, same_places
+from aneforge.compiler.memory.task_places import axis_names
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.move_tasks import (
     copy_task,
@@ -16,24 +17,32 @@ from aneforge.formats.hwx.emission.move_tasks import (
 )
 from aneforge.formats.hwx.emission.surfaces import LINE, Extent, surface_of
 from aneforge.runtime.hwx.step import (
-    AXES_BY_RANK,
     Step,
     core_extent,
     extent_of,
+    planned,
 )
-from aneforge.targets.work_units import pass_place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from aneforge.compiler.ir.layer import Layer
-    from aneforge.compiler.memory.task_places import LayerPlaces
+    from aneforge.compiler.memory.task_places import Exchange, LayerPlaces
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.formats.hwx.emission.surfaces import Surface
     from aneforge.runtime.hwx.constant_pool import ConstantPool
 
 
-__all__ = ["concat_steps", "is_view", "moved_steps", "slice_steps", "transpose_steps", "view_steps"]
+__all__ = [
+    "concat_steps",
+    "exchange_step",
+    "exchange_steps",
+    "is_view",
+    "moved_steps",
+    "slice_steps",
+    "transpose_steps",
+    "view_steps",
+]
 
 
 def is_view(layer: Layer) -> bool:
@@ -46,55 +55,43 @@ def is_view(layer: Layer) -> bool:
 
 def transpose_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of a transpose that stands alone."""
-    return moved_steps(extent_of(layer.bottoms[0].type), core_extent(layer), layer.integers("perm"), places)
+    extent = extent_of(layer.bottoms[0].type)
+    return moved_steps(extent, core_extent(layer), layer.integers("perm"), places.exchanges)
 
 
-def moved_steps(extent: Extent, result: Extent, order: Sequence[int], places: LayerPlaces) -> tuple[Step, ...]:
+def moved_steps(
+    extent: Extent, result: Extent, order: Sequence[int], exchanges: Sequence[Exchange]
+) -> tuple[Step, ...]:
     """Return the steps of a transpose: exchanges of channels with rows, and of channels with columns.
 
     Raises:
         HwxError: It moves the batch.
     """
-    moved = tuple(place - len(order) for place in order)
-    flat = extent.height == result.height == 1
-    if flat and moved[-2:] == (-1, -2) and extent.channels == result.width and extent.width == result.channels:
-        return (exchange_step(extent, result),)
-    if moved not in EXCHANGES:
+    steps = exchange_steps(extent, exchanges)
+    if not steps or steps[-1].result != result:
         raise HwxError("ANE-EMIT-009: no program of this transpose is known", seen=tuple(order))
-    exchanges = EXCHANGES[moved]
-    if exchanges == ("height",):
-        place = places.turned
-        return (Step(result, lambda given, to, _, __: (exchange_channels_and_rows(extent, place, given[0], to),)),)
+    return steps
+
+
+def exchange_steps(extent: Extent, exchanges: Sequence[Exchange]) -> tuple[Step, ...]:
+    """Return the steps that exchange channels with other axes, one after the other, in the places of the plan."""
     steps: list[Step] = []
-    for axis in exchanges:
-        steps.append(exchange_of(extent, axis))
+    for exchange in exchanges:
+        steps.append(exchange_step(extent, exchange))
         extent = steps[-1].result
     return tuple(steps)
 
 
-EXCHANGES: Mapping[tuple[int, ...], tuple[str, ...]] = {
-    (-4, -2, -3, -1): ("height",),
-    (-4, -1, -2, -3): ("width",),
-    (-4, -3, -1, -2): ("height", "width", "height"),
-    (-4, -2, -1, -3): ("width", "height"),
-    (-4, -1, -3, -2): ("height", "width"),
-}
-"""Transposes of four axes as exchanges of the channels with another axis, one after the other."""
-
-
-def exchange_of(extent: Extent, axis: str) -> Step:
+def exchange_step(extent: Extent, exchange: Exchange) -> Step:
     """Return the step that exchanges channels with rows or columns."""
-    if axis == "width":
-        return exchange_step(extent, replace(extent, channels=extent.width, width=extent.channels))
-    turned = replace(extent, channels=extent.height, height=extent.channels)
-    place = pass_place(turned.channels, turned.height, turned.width)
-    return Step(turned, lambda given, to, _, __: (exchange_channels_and_rows(extent, place, given[0], to),))
-
-
-def exchange_step(extent: Extent, result: Extent) -> Step:
-    """Return the step that exchanges channels and columns."""
-    exchange_channels_and_width(extent, surface_of(extent, 0), surface_of(result, 0))
-    return Step(result, lambda sources, to, _, __: (exchange_channels_and_width(extent, sources[0], to),))
+    if exchange.with_rows is not None:
+        turned = replace(extent, channels=extent.height, height=extent.channels)
+        place = exchange.with_rows
+        return Step(turned, lambda given, to, _, __: (exchange_channels_and_rows(extent, place, given[0], to),))
+    chain = planned(exchange.with_columns)
+    turned = replace(extent, channels=extent.width, width=extent.channels)
+    exchange_channels_and_width(extent, chain, surface_of(extent, 0), surface_of(turned, 0))
+    return Step(turned, lambda given, to, _, __: (exchange_channels_and_width(extent, chain, given[0], to),))
 
 
 def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
@@ -106,11 +103,8 @@ def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     extent, result = extent_of(layer.bottoms[0].type), core_extent(layer)
     if is_view(layer):
         return (Step(result, lambda given, to, _, __: (copy_task(result, places.neural, viewed(given[0], to), to),)),)
-    flat = extent.height == result.height == 1
-    if flat and extent.channels == result.width and extent.width == result.channels == 1:
-        return (exchange_step(extent, result),)
-    if flat and extent.width == result.channels and extent.channels == result.width == 1:
-        return (exchange_step(extent, result),)
+    if places.exchanges:
+        return exchange_steps(extent, places.exchanges)
     raise HwxError(
         "ANE-EMIT-009: no program of this change of shape is known",
         seen=layer.bottoms[0].shape,
@@ -131,12 +125,12 @@ def concat_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """
     values = layer.operands["values"]
     axis = layer.integer("axis") % layer.result.rank - layer.result.rank
-    if layer.flag("interleave") or (axis == -4 and layer.result.rank == 4):
+    if layer.flag("interleave") or axis_names(layer.result.rank)[axis] in {"batch", "depth"}:
         raise HwxError("ANE-EMIT-009: tensors must be joined along channels, rows or columns", seen=axis)
     parts = [one for one in values if isinstance(one, Value)] if isinstance(values, tuple) else []
     if not isinstance(values, tuple) or len(parts) != len(values) or len(set(parts)) != len(parts):
         raise HwxError("ANE-EMIT-009: no program that joins a constant, or a tensor with itself, is known")
-    extents, along = [extent_of(one.type) for one in parts], AXES_BY_RANK[layer.result.rank][axis]
+    extents, along = [extent_of(one.type) for one in parts], axis_names(layer.result.rank)[axis]
     starts = list(itertools.accumulate((getattr(one, along) for one in extents), initial=0))[:-1]
     if along == "width" and any(2 * start % LINE for start in starts):
         raise HwxError("ANE-EMIT-009: a part must begin at a multiple of 32 columns", seen=starts)

@@ -8,28 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.compiler.memory.task_places import axis_names, reduced_axes
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.activation_tables import table_bytes
 from aneforge.formats.hwx.emission.activation_tasks import table_section
-from aneforge.formats.hwx.emission.normalisation_tasks import layer_norm_tasks, softmax_tasks
-from aneforge.formats.hwx.emission.planar_tasks import (
-    scalar_task,
-)
-from aneforge.formats.hwx.emission.reduction_tasks import Reduction, channel_maximum, reduction_tasks
-from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
-from aneforge.runtime.hwx.composed_steps import (
+from aneforge.formats.hwx.emission.channel_softmax import (
     Scratch,
     channel_softmax_size,
+    channel_softmax_tables,
     channel_softmax_tasks,
+    exchange_rows,
 )
-from aneforge.runtime.hwx.step import (
-    AXES_BY_RANK,
-    Step,
-    axes_of,
-    core_extent,
-    extent_of,
-)
-from aneforge.targets.work_units import planar_place
+from aneforge.formats.hwx.emission.normalisation_tasks import layer_norm_tasks, softmax_tasks
+from aneforge.formats.hwx.emission.planar_tasks import scalar_task
+from aneforge.formats.hwx.emission.reduction_tasks import Reduction, channel_maximum, reduction_tasks
+from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
+from aneforge.runtime.hwx.move_steps import exchange_steps
+from aneforge.runtime.hwx.step import Step, core_extent, extent_of, planned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,88 +34,96 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.formats.hwx.emission.surfaces import Surface
     from aneforge.runtime.hwx.constant_pool import ConstantPool
+    from aneforge.targets.task_chains import Chain
+    from aneforge.targets.work_units import TaskPlace
 
 
 __all__ = ["layer_norm_steps", "reduction_steps", "softmax_steps"]
 
 
-def reduction_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
-    """Return the steps of a reduction; the least of numbers is the largest of those with their signs turned."""
-    extent, axes = extent_of(layer.bottoms[0].type), axes_of(layer)
+def reduction_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the steps of a reduction; the least of numbers is the largest of those with their signs turned.
+
+    Where it drops the axes that it reduces, what is left of them is exchanged into its place, which is inferred.
+    """
+    extent, axes = extent_of(layer.bottoms[0].type), reduced_axes(layer)
     reduced = Extent(*(1 if name in axes else getattr(extent, name) for name in ("channels", "height", "width")))
     count = math.prod(getattr(extent, name) for name in axes)
     mean, least = layer.kind.name == "reduce_avg", layer.kind.name == "reduce_min"
     maximum = least or layer.kind.name == "reduce_max"
     reduction = Reduction(maximum=maximum, scale=float(np.float32(1 / count)) if mean else 1.0)
-    result = core_extent(layer)
-    if reduced != result:
+    moved = exchange_steps(reduced, places.exchanges)
+    if (moved[-1].result if moved else reduced) != core_extent(layer):
         raise HwxError("ANE-EMIT-006: no program that drops the axes it reduces is known", seen=layer.result.shape)
-    reduction_tasks(reduction, extent, axes, surface_of(extent, 0), surface_of(reduced, 0))
+    chain = planned(places.reduction)
+    reduction_tasks(reduction, extent, chain, surface_of(extent, 0), surface_of(reduced, 0))
 
     def emit(sources: Sequence[Surface], written: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
-        return reduction_tasks(reduction, extent, axes, sources[0], written)
+        return reduction_tasks(reduction, extent, chain, sources[0], written)
 
     step = Step(reduced, emit)
-    return (negated_step(extent), step, negated_step(reduced)) if least else (step,)
+    if not least:
+        return step, *moved
+    return negated_step(extent, planned(places.negated)), step, *moved, negated_step(core_extent(layer), places.planar)
 
 
-def negated_step(extent: Extent) -> Step:
+def negated_step(extent: Extent, place: TaskPlace) -> Step:
     """Return the step that turns the signs of a tensor."""
-    place = planar_place(extent.channels, extent.height, extent.width)
     return Step(extent, lambda given, result, _, __: (scalar_task("mul", -1.0, extent, place, given[0], result),))
 
 
-def softmax_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
+def softmax_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a softmax: over the width by the planar engine, over channels or rows by the neural cores.
 
     Raises:
         HwxError: It is over the batch, or its buffers do not fit the chip.
     """
     extent = core_extent(layer)
-    along = AXES_BY_RANK[layer.result.rank][layer.integer("axis")]
-    if along == "width":
-        return (width_softmax_step(extent),)
-    if along == "batch":
+    along = axis_names(layer.result.rank)[layer.integer("axis")]
+    if along in {"batch", "depth"}:
         raise HwxError("ANE-EMIT-006: a softmax must be over channels, rows or columns", seen=layer.integer("axis"))
+    chain = planned(places.chain)
+    if along == "width":
+        return (width_softmax_step(extent, chain),)
     rows = along == "height"
     seen = replace(extent, channels=extent.height, height=extent.channels) if rows else extent
-    channel_maximum(seen, surface_of(seen, 0), surface_of(replace(seen, channels=1), 0))
+    channel_maximum(seen, chain.tasks[0], surface_of(seen, 0), surface_of(replace(seen, channels=1), 0))
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, room: int) -> tuple[Draft, ...]:
-        given = (sources[0], result)
-        source, to = (replace(one, row=one.plane, plane=one.row) if rows else one for one in given)
-        return channel_softmax_tasks(seen, source, to, pool, Scratch(room))
+        source, to = (exchange_rows(one) if rows else one for one in (sources[0], result))
+        exponential, reciprocal = (pool.add([table]) for table in channel_softmax_tables(seen))
+        return channel_softmax_tasks(seen, chain, source, to, Scratch(room), (exponential, reciprocal))
 
     return (Step(extent, emit, channel_softmax_size(seen)),)
 
 
-def width_softmax_step(extent: Extent) -> Step:
+def width_softmax_step(extent: Extent, chain: Chain) -> Step:
     """Return the step of a softmax over the width."""
-    softmax_tasks(extent, surface_of(extent, 0), surface_of(extent, 0))
+    softmax_tasks(extent, chain, surface_of(extent, 0), surface_of(extent, 0))
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
         place = pool.add([table_section(table_bytes("exp2"), extent.channels)])
-        return softmax_tasks(extent, sources[0], result, kernel_at=place)
+        return softmax_tasks(extent, chain, sources[0], result, kernel_at=place)
 
     return Step(extent, emit)
 
 
-def layer_norm_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
+def layer_norm_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a layer norm over the width of one row.
 
     Raises:
         HwxError: It has other axes, or gamma and beta, which are tensors of constants.
     """
     extent = core_extent(layer)
-    if axes_of(layer) - {"height"} != frozenset({"width"}) or extent.height != 1:
+    if reduced_axes(layer) - {"height"} != frozenset({"width"}) or extent.height != 1:
         raise HwxError("ANE-EMIT-006: no program that normalises these axes is known", seen=layer.integers("axes"))
     parameters = [name for name in ("gamma", "beta") if layer.operands.get(name) is not None]
     if parameters:
         raise HwxError("ANE-EMIT-011: no program with a number for each column is known", seen=parameters)
-    epsilon = layer.number("epsilon")
-    layer_norm_tasks(extent, surface_of(extent, 0), surface_of(extent, 0), epsilon)
+    epsilon, chain = layer.number("epsilon"), planned(places.chain)
+    layer_norm_tasks(extent, chain, surface_of(extent, 0), surface_of(extent, 0), epsilon)
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
-        return layer_norm_tasks(extent, sources[0], result, epsilon)
+        return layer_norm_tasks(extent, chain, sources[0], result, epsilon)
 
     return (Step(extent, emit),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.surfaces import Surface
     from aneforge.ops.types import TensorType
     from aneforge.runtime.hwx.constant_pool import ConstantPool
-    from aneforge.targets.work_units import TaskPlace
 
 
 __all__ = [
-    "AXES_BY_RANK",
     "Step",
-    "axes_of",
     "bias_of",
     "core_extent",
     "dense_values",
@@ -38,6 +35,9 @@ __all__ = [
     "planned",
     "scalar_of",
 ]
+
+
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,6 @@ class Step:
     """From the surfaces of sources and result, the constants, and the place of its own scratch memory."""
     scratch: int = 0
     """Bytes of scratch memory that its tasks use between them."""
-
-
-AXES = ("width", "height", "channels", "batch")
-"""Axes from the last on."""
-
-
-AXES_BY_RANK = {
-    1: ("width",),
-    2: ("channels", "width"),
-    3: ("batch", "channels", "width"),
-    4: ("batch", "channels", "height", "width"),
-}
-"""Axes of tensors, by their rank."""
 
 
 def extent_of(tensor: TensorType) -> Extent:
@@ -134,13 +121,7 @@ def bias_of(stage: Stage, outputs: int) -> NDArray[np.float16]:
     return host_fp16(np.broadcast_to(values.reshape(-1), (outputs,))).astype(np.float16)
 
 
-def axes_of(layer: Layer) -> frozenset[str]:
-    """Return the axes that a layer reduces, by name."""
-    rank = layer.bottoms[0].rank
-    return frozenset(AXES[rank - 1 - axis % rank] for axis in layer.integers("axes")) - {"batch"}
-
-
-def planned(place: TaskPlace | None) -> TaskPlace:
+def planned(place: Place | None) -> Place:
     """Return a place of the memory plan.
 
     Raises:

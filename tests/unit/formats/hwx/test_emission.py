@@ -60,6 +60,8 @@ OPERATIONS = {
     "sum of channels": Operation(op="reduce_sum", x=[1, 32, 1, 20], axes=[1]),
     "maximum of channels": Operation(op="reduce_max", x=[1, 32, 1, 1], axes=[1]),
     "softmax": Operation(op="softmax", x=SHAPE, axis=-1),
+    "softmax of channels": Operation(op="softmax", x=SHAPE, axis=1),
+    "softmax of rows": Operation(op="softmax", x=SHAPE, axis=-2),
     "softmax of one row": Operation(op="softmax", x=[1, 32, 1, 20], axis=3),
     "layer_norm": Operation(op="layer_norm", x=[1, 4, 1, 32], axes=[3], epsilon=1e-5),
     "constant product": Operation(op="matmul", x=[4, 64], w=[96, 64], transpose_y=True, constant_y=True),
@@ -85,7 +87,7 @@ LATER = {
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_programs_keep_the_rules_of_tasks(name: str) -> None:
     tasks = emit_operation(OPERATIONS[name], "h13")
-    chained = name == "source larger than the chip"
+    chained = name in {"source larger than the chip", "softmax of channels", "softmax of rows"}
     assert [one for one in lint_tasks(tasks) if not chained or one.severity is not Severity.WARN] == []
     words = encode_tasks(tasks)
     assert decode_tasks(words, 7, tasks[0].size) == tasks
@@ -125,7 +127,10 @@ REFUSED = {
     "operation": (Operation(op="sin", x=SHAPE), "ANE-EMIT-001: no program of this operation is known"),
     "no operand": (Operation(op="add", x=SHAPE), "the operation needs a second operand"),
     "batch": (Operation(op="relu", x=[2, 3, 4, 5]), "ANE-EMIT-005: no program with a batch is known"),
-    "softmax": (Operation(op="softmax", x=SHAPE, axis=1), "ANE-EMIT-006: a softmax must be over the last axis"),
+    "softmax": (
+        Operation(op="softmax", x=SHAPE, axis=0),
+        "ANE-EMIT-006: a softmax must be over channels, rows or columns",
+    ),
     "normalised axis": (
         Operation(op="layer_norm", x=SHAPE, axes=[1]),
         "ANE-EMIT-006: a layer normalisation must be over the last axis",

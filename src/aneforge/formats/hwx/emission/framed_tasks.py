@@ -23,10 +23,10 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     TWO_SOURCES,
     broadcast_mask,
     operator_values,
-    planar_buffer,
 )
 from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, surface_of
 from aneforge.records import dataclass
+from aneforge.targets.task_chains import planar_buffer
 from aneforge.targets.work_units import CORES, NEURAL_WIDTH, ceil_log2, channel_bytes, patch_log2, second_base
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def style_of(generation: int) -> FramedStyle:
 def framed_binary(generation: int, operator: Operator, extent: Extent, second: Extent) -> Task:
     """Return the task of two tensors; a second one that is repeated needs no copy here (inferred for broadcasts)."""
     style, layout = style_of(generation), layout_of(generation)
-    buffer, other = planar_buffer(extent), planar_buffer(second)
+    buffer, other = (planar_buffer(one.channels, one.width) for one in (extent, second))
     base = second_base(buffer.row, extent.height)
     mask = broadcast_mask(extent, second)
     if mask and generation == 11:
@@ -172,7 +172,7 @@ def framed_binary(generation: int, operator: Operator, extent: Extent, second: E
 def framed_one_source(generation: int, extent: Extent, change: Values) -> Task:
     """Return a task of the planar engine with one tensor; `change` names its bias, scale or function."""
     style, layout = style_of(generation), layout_of(generation)
-    buffer = planar_buffer(extent)
+    buffer = planar_buffer(extent.channels, extent.width)
     if style.wide_numbers:
         change = {name: whole_number(name, value) for name, value in change.items()}
     elif "pe.bias" in change or "pe.scale" in change:

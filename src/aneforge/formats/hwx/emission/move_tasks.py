@@ -6,21 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.formats.hwx.emission.draft import Draft, Join
-from aneforge.formats.hwx.emission.neural_tasks import SOURCE_BY_DMA, bypass, unit_values
-from aneforge.formats.hwx.emission.reduction_tasks import must_fit
+from aneforge.formats.hwx.emission.neural_tasks import SOURCE_BY_DMA, bypass, neural_values
+from aneforge.formats.hwx.emission.reduction_tasks import kept_result, must_fit
 from aneforge.formats.hwx.emission.surfaces import (
     STORED,
-    Buffer,
     Extent,
     Surface,
     buffer_values,
     result_values,
     source_values,
 )
-from aneforge.targets.work_units import NEURAL_WIDTH, channel_bytes, neural_row, pass_rows
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
+    from aneforge.targets.task_chains import Chain
     from aneforge.targets.work_units import TaskPlace
 
 __all__ = ["copy_task", "exchange_channels_and_rows", "exchange_channels_and_width"]
@@ -40,21 +39,18 @@ def exchange_channels_and_rows(extent: Extent, place: TaskPlace, source: Surface
     return copy_task(turned, place, replace(source, row=source.plane, plane=source.row), result)
 
 
-def exchange_channels_and_width(extent: Extent, source: Surface, result: Surface) -> Draft:
+def exchange_channels_and_width(extent: Extent, chain: Chain, source: Surface, result: Surface) -> Draft:
     """Return the copy that exchanges channels and columns, and writes from a whole buffer on chip.
 
     It was seen for tensors of one row; that others differ in their rows alone is inferred.
+
+    Raises:
+        HwxError: Its buffers do not fit the chip.
     """
-    rows = pass_rows(extent.height, extent.channels)
-    channel = channel_bytes(extent.width, NEURAL_WIDTH)
-    packed = extent.channels * channel
-    row = neural_row(packed, extent.width, rows.most)
-    turned = channel_bytes(extent.channels, extent.channels)
-    whole = extent.width * turned
-    must_fit((row + whole) * extent.height)
-    held = Buffer(row * extent.height, turned, whole, whole, whole)
+    must_fit(chain.needed)
+    (place,) = chain.tasks
     values: Values = {
-        **unit_values(extent, extent, cores=extent.channels, rows=rows, tile=extent.height),
+        **neural_values(extent, extent, cores=extent.channels, place=place),
         "common.unicast": 1,
         "common.output_transpose": 1,
         "ne.mac_operation": 4,
@@ -62,8 +58,8 @@ def exchange_channels_and_width(extent: Extent, source: Surface, result: Surface
         **source_values(source),
         **result_values(result, STORED),
         "l2.source_config": SOURCE_BY_DMA,
-        **buffer_values("source1", Buffer(0, channel, row, packed, packed)),
+        **buffer_values("source1", place.source),
         "l2.result_config": RESULT_STORED,
-        **buffer_values("result", held),
+        **buffer_values("result", kept_result(place)),
     }
     return Draft(values, Join(copies=True))

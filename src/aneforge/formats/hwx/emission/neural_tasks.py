@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.hwx.emission.coefficients import Convolution
     from aneforge.formats.hwx.emission.draft import Values
+    from aneforge.targets.task_chains import ChainTask
     from aneforge.targets.work_units import TaskPlace
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "neural_values",
     "result_config",
     "stream_values",
-    "unit_values",
 ]
 
 SOURCE_BY_DMA, SOURCE_KEPT, SOURCE_ON_CHIP = 0x500172, 0x500171, 0x100
@@ -62,16 +62,11 @@ class Streams:
     sparse: bool = False
 
 
-def neural_values(source: Extent, result: Extent, *, cores: int, place: TaskPlace) -> Values:
+def neural_values(source: Extent, result: Extent, *, cores: int, place: TaskPlace | ChainTask) -> Values:
     """Return what tasks of the neural cores have in common, for a 1x1 kernel and no coefficients."""
-    return unit_values(source, result, cores=cores, rows=place.unit or UnitRows(0), tile=place.tile)
-
-
-def unit_values(source: Extent, result: Extent, *, cores: int, rows: UnitRows, tile: int) -> Values:
-    """Return the same for a task whose work units follow from the chain of tasks that it is in."""
-    active = ceil_log2(min(cores, CORES))
+    active, rows = ceil_log2(min(cores, CORES)), place.unit or UnitRows(0)
     return {
-        **geometry_values(source, result, tile),
+        **geometry_values(source, result, place.tile),
         "common.rows_preferred_log2": rows.preferred,
         "common.rows_least_log2": rows.least,
         "common.rows_most_log2": rows.most,
@@ -141,7 +136,7 @@ def result_config(surface: Surface, *, stored: bool = False) -> int:
     return 0xC1 if stored else STREAMED
 
 
-def convolution_values(convolution: Convolution, plan: KernelPlan, place: TaskPlace) -> Values:
+def convolution_values(convolution: Convolution, plan: KernelPlan, place: TaskPlace | ChainTask) -> Values:
     """Return the words of a convolution task without its tensors and streams."""
     grouped = not convolution.depthwise
     source = replace(convolution.source, channels=convolution.group_source if grouped else convolution.groups)

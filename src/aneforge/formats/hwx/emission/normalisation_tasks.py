@@ -16,9 +16,9 @@ from aneforge.formats.hwx.emission.neural_tasks import (
     SOURCE_KEPT,
     TABLE,
     bypass,
+    neural_values,
     result_config,
     stream_values,
-    unit_values,
 )
 from aneforge.formats.hwx.emission.planar_tasks import (
     NORMALISE,
@@ -28,31 +28,28 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     TWO_SOURCES,
     WIDTH,
     operator_values,
-    planar_values,
 )
 from aneforge.formats.hwx.emission.reduction_tasks import (
     FROM_PLANAR,
     KEPT_FROM_CHIP,
-    PATCH_PIXELS_LOG2,
     Reduction,
+    kept_result,
     must_fit,
-    planar_kept,
+    planar_task_values,
     reduce_rows_on_chip,
-    statistics_row,
 )
 from aneforge.formats.hwx.emission.surfaces import (
     KEPT,
-    Buffer,
     Extent,
     Surface,
     buffer_values,
     result_values,
     source_values,
 )
-from aneforge.targets.work_units import BANK_BYTES, pass_place, pass_rows, patch_log2
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
+    from aneforge.targets.task_chains import Buffer, Chain, ChainTask
 
 __all__ = ["layer_norm_tasks", "softmax_tasks"]
 
@@ -67,62 +64,59 @@ PRODUCER: Values = {"ne.hand_over_producer": 1, "header.disallow_abort": 1}
 CONSUMER: Values = {"ne.hand_over_consumer": 1}
 
 
-def softmax_tasks(extent: Extent, source: Surface, result: Surface, *, kernel_at: int = 0) -> tuple[Draft, ...]:
+def softmax_tasks(
+    extent: Extent, chain: Chain, source: Surface, result: Surface, *, kernel_at: int = 0
+) -> tuple[Draft, ...]:
     """Return the tasks of a softmax over the width: maximum, exponent, powers of two, reciprocal sum, product.
 
-    Three buffers on chip take turns: the source, then the reciprocal sums; the exponents; the maxima. Tensors of one
-    row are read by the first reduction itself.
+    Tensors of one row are read by the first reduction itself, others are copied onto the chip.
 
     Raises:
         HwxError: The buffers do not fit the chip.
     """
-    held = planar_kept(extent, 0)
-    size = held.row * extent.height
-    powers, maxima = replace(held, base=size), 2 * size
-    must_fit(3 * size)
-    slot = extent.channels * BANK_BYTES
+    must_fit(chain.needed)
+    largest_at, exponent_at, power_at, total_at, product_at = chain.tasks
     rows = Extent(extent.channels, 1, extent.width)
-    row_view = Buffer(0, held.channel, held.depth, held.depth, held.row)
-    first: tuple[Draft, ...] = ()
-    if extent.height > 1:
-        place = pass_place(extent.channels, extent.height, extent.width, kept=size)
-        first = (bypass(extent, place, source, held),)
-    largest = reduce_rows_on_chip(
-        Reduction(maximum=True), rows, groups=extent.height, source=row_view, result_at=maxima
-    )
-    if not first:
-        largest = from_memory(largest, source, held)
-    total = reduce_rows_on_chip(
-        Reduction(reciprocal=True), rows, groups=extent.height, source=replace(row_view, base=size), result_at=0
-    )
+    largest = reduce_rows_on_chip(Reduction(maximum=True), rows, largest_at, groups=extent.height)
+    total = reduce_rows_on_chip(Reduction(reciprocal=True), rows, total_at, groups=extent.height)
+    copies = tuple(bypass(extent, place, source, exponent_at.source) for place in chain.passes)
     return (
-        *first,
-        largest.with_values(PRODUCER),
-        exponent(extent, held, Buffer(maxima, BANK_BYTES, slot, slot), powers),
-        power(extent, powers, kernel_at),
+        *copies,
+        (largest if copies else from_memory(largest, source)).with_values(PRODUCER),
+        exponent(extent, exponent_at),
+        power(extent, power_at, kernel_at),
         total.with_values(PRODUCER),
-        product(extent, Buffer(0, BANK_BYTES, slot, slot), powers, result, maxima),
+        product(extent, product_at, result),
     )
 
 
-def from_memory(draft: Draft, source: Surface, held: Buffer) -> Draft:
+def from_memory(draft: Draft, source: Surface) -> Draft:
     """Return a reduction that reads its source from memory and leaves it on chip."""
     values: Values = {
         **draft.values,
         **source_values(source),
         "l2.source_config": SOURCE_KEPT,
-        **buffer_values("source1", replace(held, group=held.depth)),
         "l2.result_config": RESULT_KEPT,
     }
     return replace(draft, values=values, join=Join(leaves_on_chip=True))
 
 
-def exponent(extent: Extent, source: Buffer, maxima: Buffer, result: Buffer) -> Draft:
-    """Return the task (x - maximum) * log2(e); its patch has one row more as an exponent, for no known reason."""
-    across, down = patch_log2(extent.width, extent.height)
+def second_source(place: ChainTask) -> Buffer:
+    """Return where the second source of a task lies.
+
+    Raises:
+        HwxError: The plan has none, which is a fault of the planner's.
+    """
+    if place.second is None:
+        raise HwxError("ANE-EMIT-001: the memory plan has no second source for this task")
+    return place.second
+
+
+def exponent(extent: Extent, place: ChainTask) -> Draft:
+    """Return the task (x - maximum) * log2(e)."""
     return Draft(
         {
-            **planar_values(extent, extent, kind=TWO_SOURCES, tile=extent.height, patch=(across, down + 1)),
+            **planar_task_values(extent, place, kind=TWO_SOURCES),
             **operator_values(OPERATIONS["sub"]),
             "pe.scale": LOG2_E,
             "common.source2_broadcast": WIDTH,
@@ -130,21 +124,20 @@ def exponent(extent: Extent, source: Buffer, maxima: Buffer, result: Buffer) -> 
             **source_values(None),
             **result_values(None, KEPT),
             "l2.source_config": FROM_PLANAR,
-            **buffer_values("source1", source),
-            **buffer_values("source2", maxima),
+            **buffer_values("source1", place.source),
+            **buffer_values("source2", second_source(place)),
             "l2.result_config": KEPT_FROM_CHIP,
-            **buffer_values("result", result),
+            **buffer_values("result", kept_result(place)),
         },
         Join(reads_chip=True, leaves_on_chip=True),
     )
 
 
-def power(extent: Extent, held: Buffer, kernel_at: int) -> Draft:
+def power(extent: Extent, place: ChainTask, kernel_at: int) -> Draft:
     """Return the table task of powers of two, in place."""
-    rows = pass_rows(extent.height, extent.width, on_chip_source=True)
     return Draft(
         {
-            **unit_values(extent, extent, cores=extent.channels, rows=rows, tile=extent.height),
+            **neural_values(extent, extent, cores=extent.channels, place=place),
             "common.unicast": 1,
             "ne.mac_operation": 4,
             "ne.implicit_ones": 1,
@@ -153,65 +146,64 @@ def power(extent: Extent, held: Buffer, kernel_at: int) -> Draft:
             **source_values(None),
             **result_values(None, KEPT),
             "l2.source_config": FROM_PLANAR_IN_PLACE,
-            **buffer_values("source1", held),
+            **buffer_values("source1", place.source),
             "l2.result_config": KEPT_FROM_CHIP,
-            **buffer_values("result", held),
+            **buffer_values("result", kept_result(place)),
         },
         Join(reads_chip=True, leaves_on_chip=True),
         full=True,
     )
 
 
-def product(extent: Extent, factors: Buffer, source: Buffer, result: Surface, room: int) -> Draft:
+def product(extent: Extent, place: ChainTask, result: Surface) -> Draft:
     """Return the task that multiplies every row by its factor and writes the result."""
-    patch = patch_log2(extent.width, extent.height)
     return Draft(
         {
-            **planar_values(extent, extent, kind=TWO_SOURCES, tile=extent.height, patch=patch),
+            **planar_task_values(extent, place, kind=TWO_SOURCES),
             **operator_values(OPERATIONS["mul"]),
             "common.source1_broadcast": WIDTH,
             **CONSUMER,
             **source_values(None),
             **result_values(result, result_config(result)),
             "l2.source_config": FROM_PLANAR,
-            **buffer_values("source1", factors),
-            **buffer_values("source2", source),
+            **buffer_values("source1", place.source),
+            **buffer_values("source2", second_source(place)),
             "l2.result_config": RESULT_STREAMED_FROM_CHIP,
-            "l2.result_l2_base": room,
+            "l2.result_l2_base": place.end,
         },
         Join(reads_chip=True),
     )
 
 
-def layer_norm_tasks(extent: Extent, source: Surface, result: Surface, epsilon: float) -> tuple[Draft, ...]:
+def layer_norm_tasks(
+    extent: Extent, chain: Chain, source: Surface, result: Surface, epsilon: float
+) -> tuple[Draft, ...]:
     """Return the tasks of a normalisation of one row of each channel: mean, reciprocal deviation, both applied.
 
     Programs of one channel were read, whose statistics are marked as repeated along the channels; that those of several
     channels are not is inferred.
 
     Raises:
-        HwxError: There are several rows: no such program is known.
+        HwxError: There are several rows, of which no program is known, or the buffers do not fit the chip.
     """
     if extent.height > 1:
         raise HwxError("ANE-EMIT-006: no program that normalises several rows is known", seen=extent.height)
-    step = statistics_row(extent.channels)
-    mean = Buffer(0, BANK_BYTES, step, extent.channels * BANK_BYTES)
-    held = planar_kept(extent, 2 * step)
-    patch = patch_log2(extent.width, 1, PATCH_PIXELS_LOG2)
+    must_fit(chain.needed)
+    mean_at, deviation_at, applied_at = chain.tasks
     share = 1 / extent.width
     first: Values = {
-        **planar_values(extent, extent, kind=REDUCE, tile=1, patch=patch),
+        **planar_task_values(extent, mean_at, kind=REDUCE),
         "pe.final_scale": share,
         **PRODUCER,
         **source_values(source),
         **result_values(None, KEPT),
         "l2.source_config": SOURCE_KEPT,
-        **buffer_values("source1", replace(held, group=held.depth)),
+        **buffer_values("source1", mean_at.source),
         "l2.result_config": RESULT_KEPT,
-        **buffer_values("result", mean),
+        **buffer_values("result", kept_result(mean_at)),
     }
     second: Values = {
-        **planar_values(extent, extent, kind=REDUCE_TWO, tile=1, patch=patch),
+        **planar_task_values(extent, deviation_at, kind=REDUCE_TWO),
         "pe.planar_operation": SQUARE_OF_SUM,
         "pe.negate_source1": 1,
         "pe.source2_tensor": 1,
@@ -224,23 +216,23 @@ def layer_norm_tasks(extent: Extent, source: Surface, result: Surface, epsilon: 
         **source_values(None),
         **result_values(None, KEPT),
         "l2.source_config": FROM_PLANAR,
-        **buffer_values("source1", mean),
-        **buffer_values("source2", held),
+        **buffer_values("source1", deviation_at.source),
+        **buffer_values("source2", second_source(deviation_at)),
         "l2.result_config": KEPT_FROM_CHIP,
-        **buffer_values("result", replace(mean, base=step)),
+        **buffer_values("result", kept_result(deviation_at)),
     }
     third: Values = {
-        **planar_values(extent, extent, kind=NORMALISE, tile=1, patch=patch),
+        **planar_task_values(extent, applied_at, kind=NORMALISE),
         **operator_values(OPERATIONS["sub"]),
         "common.source2_broadcast": CHANNELS if extent.channels == 1 else 0,
         **CONSUMER,
         **source_values(None),
         **result_values(result, result_config(result)),
         "l2.source_config": FROM_PLANAR,
-        **buffer_values("source1", held),
-        **buffer_values("source2", mean),
+        **buffer_values("source1", applied_at.source),
+        **buffer_values("source2", second_source(applied_at)),
         "l2.result_config": RESULT_STREAMED_FROM_CHIP,
-        "l2.result_l2_base": must_fit(held.base + held.row),
+        "l2.result_l2_base": applied_at.end,
     }
     return (
         Draft(first, Join(leaves_on_chip=True)),

@@ -9,7 +9,7 @@ from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import bypass, geometry_values, result_config
 from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, Surface, buffer_values, result_values, source_values
 from aneforge.records import dataclass
-from aneforge.targets.work_units import NEURAL_WIDTH, PLANAR_WIDTH, channel_bytes, planar_row
+from aneforge.targets.task_chains import repeated_buffer
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
@@ -22,7 +22,6 @@ __all__ = [
     "affine_task",
     "binary_task",
     "broadcast_tasks",
-    "planar_buffer",
     "planar_values",
     "scalar_task",
 ]
@@ -81,13 +80,6 @@ def operator_values(operator: Operator) -> Values:
 def elementwise_values(extent: Extent, place: TaskPlace, *, kind: int) -> Values:
     """Return what tasks on elements have in common, in the place that the plan gives them."""
     return planar_values(extent, extent, kind=kind, tile=place.tile, patch=place.patch or (0, 0))
-
-
-def planar_buffer(extent: Extent, base: int = 0) -> Buffer:
-    """Return where the planar engine keeps a source on chip."""
-    channel = channel_bytes(extent.width, PLANAR_WIDTH)
-    packed = extent.channels * channel
-    return Buffer(base, channel, planar_row(packed), packed, packed)
 
 
 def placed_buffer(place: TaskPlace, base: int = 0) -> Buffer:
@@ -189,13 +181,6 @@ def broadcast_mask(whole: Extent, repeated: Extent) -> int:
     return mask
 
 
-def repeated_buffer(repeated: Extent) -> Buffer:
-    """Return where a repeated tensor stays on chip: at the beginning, without pads."""
-    channel = channel_bytes(repeated.width, NEURAL_WIDTH)
-    packed = repeated.channels * channel
-    return Buffer(0, channel, packed, packed)
-
-
 def broadcast_tasks(
     operation: str,
     extent: Extent,
@@ -212,7 +197,7 @@ def broadcast_tasks(
     """
     mask = broadcast_mask(extent, repeated)
     (copied, place), (first, second, result) = places, surfaces
-    held = repeated_buffer(repeated)
+    held = repeated_buffer(repeated.channels, repeated.width)
     values: Values = {
         **elementwise_values(extent, place, kind=TWO_SOURCES),
         **operator_values(OPERATIONS[operation]),

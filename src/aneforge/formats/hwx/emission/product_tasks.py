@@ -15,13 +15,18 @@ from aneforge.formats.hwx.emission.neural_tasks import (
     result_config,
     stream_values,
 )
-from aneforge.formats.hwx.emission.planar_tasks import ONE_SOURCE, SOURCE_BY_DMA, planar_values
-from aneforge.formats.hwx.emission.reduction_tasks import FROM_NEURAL_NAMED, SCRATCH_BAR, must_fit, transposing_copy
+from aneforge.formats.hwx.emission.planar_tasks import ONE_SOURCE, SOURCE_BY_DMA
+from aneforge.formats.hwx.emission.reduction_tasks import (
+    FROM_NEURAL_NAMED,
+    SCRATCH_BAR,
+    must_fit,
+    planar_task_values,
+    transposing_copy,
+)
 from aneforge.formats.hwx.emission.surfaces import (
     KEPT,
     LINE,
     SCRATCH,
-    Buffer,
     Extent,
     Surface,
     buffer_values,
@@ -29,20 +34,12 @@ from aneforge.formats.hwx.emission.surfaces import (
     source_values,
     surface_of,
 )
-from aneforge.targets.work_units import (
-    CORES,
-    NEURAL_WIDTH,
-    UnitRows,
-    ceil_log2,
-    channel_bytes,
-    convolution_place,
-    patch_log2,
-    round_to,
-    work_unit_rows_log2,
-)
+from aneforge.targets.work_units import CORES, round_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from aneforge.targets.task_chains import Chain, ChainTask
 
 __all__ = [
     "constant_product_tasks",
@@ -52,8 +49,6 @@ __all__ = [
     "runtime_product_tasks",
 ]
 
-TRANSPOSED_ROWS = UnitRows(3, 3, 0)
-"""Work units of a copy that turns one row into channels (decoded, from two programs of one source shape)."""
 MOST_LANES = 16
 """Lanes of a core at most, whatever the map (decoded); that they fit the kernel memory bounds them besides."""
 
@@ -72,9 +67,8 @@ def linear_convolution(rows: int, contracted: int, outputs: int, *, bias: bool =
 
 
 def constant_product_tasks(
-    rows: int,
-    contracted: int,
-    outputs: int,
+    shape: tuple[int, int, int],
+    chain: Chain,
     source: Surface,
     result: Surface,
     *,
@@ -83,20 +77,22 @@ def constant_product_tasks(
 ) -> tuple[Draft, ...]:
     """Return the tasks of x · Wᵀ: x onto the chip with rows and columns exchanged, a 1x1 convolution, exchanged again.
 
+    `shape` is rows, what is contracted, and outputs.
+
     Raises:
-        HwxError: The kernel does not fit one task.
+        HwxError: The kernel does not fit one task, or the buffers do not fit the chip.
     """
+    must_fit(chain.needed)
+    copied, place = chain.tasks
+    rows, contracted, outputs = shape
     convolution = linear_convolution(rows, contracted, outputs, bias=bias)
     plan, *more = kernel_plans(convolution)
     if more:
         raise HwxError(
             "ANE-EMIT-004: a product by a constant must fit the kernel memory of one task", seen=1 + len(more)
         )
-    channel = channel_bytes(rows, NEURAL_WIDTH)
-    packed = contracted * channel
-    kept = Buffer(0, channel, packed, packed)
     named = surface_of(Extent(contracted, 1, rows), SCRATCH_BAR).named()
-    copy = transposing_copy(Extent(rows, 1, contracted), source, kept, packed, TRANSPOSED_ROWS, CORES)
+    copy = transposing_copy(Extent(rows, 1, contracted), copied, source, CORES)
     first = Draft(
         {**copy.values, **result_values(named, KEPT)}, Join(leaves_on_chip=True, paired_after=True, copies=True)
     )
@@ -104,15 +100,15 @@ def constant_product_tasks(
     streams = Streams(tuple(kernel_at + size * core for core in range(plan.cores)), plan.core_sizes)
     second = Draft(
         {
-            **convolution_values(convolution, plan, convolution_place(contracted, (1, rows), (1, rows))),
+            **convolution_values(convolution, plan, place),
             "common.output_transpose": 1,
             **stream_values(streams),
             **source_values(named),
             **result_values(result, result_config(result)),
             "l2.source_config": FROM_NEURAL_NAMED,
-            **buffer_values("source1", kept),
+            **buffer_values("source1", place.source),
             "l2.result_config": RESULT_STREAMED_FROM_CHIP,
-            "l2.result_l2_base": must_fit(packed),
+            "l2.result_l2_base": place.end,
         },
         Join(reads_chip=True, paired_before=True),
         full=True,
@@ -124,7 +120,6 @@ RUNTIME_SOURCE, RUNTIME_RESULT = 0x100172, 0x40017A
 """Words of the on-chip places of a convolution whose kernel is a tensor."""
 INTERLEAVED_RESULT = 0x50007A
 """The same of the copy that packs the kernel, without the number of channels side by side."""
-RUNTIME_FEWEST = 16
 MOST_INTERLEAVE = 8
 """Channels side by side that the field of a format holds as a power of two."""
 
@@ -135,18 +130,22 @@ def runtime_kernel_size(rows: int, contracted: int) -> int:
 
 
 def runtime_product_tasks(
-    rows: int, contracted: int, columns: int, first: Surface, second: Surface, result: Surface, *, scratch_at: int = 0
+    shape: tuple[int, int, int], chain: Chain, first: Surface, second: Surface, result: Surface, *, scratch_at: int = 0
 ) -> tuple[Draft, ...]:
     """Return the tasks of x · y: x is packed into scratch as a kernel, y is the map that it is applied to.
 
+    `shape` is rows, what is contracted, and columns.
+
     Raises:
-        HwxError: The shapes need several tasks, whose form is not known.
+        HwxError: The shapes need several tasks, whose form is not known, or the buffers do not fit the chip.
     """
+    must_fit(chain.needed)
+    rows, contracted, columns = shape
+    packed, multiplied = chain.tasks
     lanes = rows // CORES
     if rows % CORES or lanes & (lanes - 1) or lanes > MOST_INTERLEAVE:
         raise HwxError("ANE-EMIT-008: the rows of a runtime kernel must be 16, 32, 64 or 128", seen=rows)
     seen = Extent(rows, 1, contracted)
-    packed = rows * channel_bytes(contracted, contracted)
     plane = round_to(2 * contracted * lanes, LINE)
     scratch = Surface(
         bar=SCRATCH_BAR,
@@ -159,46 +158,41 @@ def runtime_product_tasks(
     )
     pack = Draft(
         {
-            **planar_values(seen, seen, kind=ONE_SOURCE, tile=1, patch=patch_log2(contracted, 1)),
+            **planar_task_values(seen, packed, kind=ONE_SOURCE),
             **source_values(first),
             **result_values(scratch, SCRATCH),
             "l2.source_config": SOURCE_BY_DMA,
-            **buffer_values("source1", Buffer(0, packed // rows, packed, packed, packed)),
+            **buffer_values("source1", packed.source),
             "l2.result_config": INTERLEAVED_RESULT | lanes << 8,
-            "l2.result_l2_base": must_fit(packed),
+            "l2.result_l2_base": packed.end,
         }
     )
-    return pack, runtime_convolution(Extent(contracted, 1, columns), rows, lanes, scratch_at, (second, result))
+    source = Extent(contracted, 1, columns)
+    convolution = Convolution(source=source, result=replace(source, channels=rows), most_lanes=lanes)
+    return pack, runtime_convolution(convolution, multiplied, scratch_at, (second, result))
 
 
-def runtime_convolution(source: Extent, outputs: int, lanes: int, kernel_at: int, surfaces: Sequence[Surface]) -> Draft:
+def runtime_convolution(
+    convolution: Convolution, place: ChainTask, kernel_at: int, surfaces: Sequence[Surface]
+) -> Draft:
     """Return the convolution whose kernel an earlier task packed into scratch."""
-    convolution = Convolution(source=source, result=replace(source, channels=outputs), most_lanes=lanes)
     plan, *more = kernel_plans(convolution)
     if more:
         raise HwxError("ANE-EMIT-008: a runtime kernel must fit the kernel memory of one task", seen=1 + len(more))
     size = plan.core_sizes[0]
     bases = tuple(kernel_at + size * core for core in range(plan.cores))
-    channel = channel_bytes(source.width, source.width)
-    packed = source.channels * channel
-    maps = (source.height, source.width)
-    place = convolution_place(source.channels, maps, maps)
-    rows = UnitRows(min(work_unit_rows_log2(source.width), ceil_log2(source.height)))
     return Draft(
         {
             **convolution_values(convolution, plan, place),
-            "common.rows_most_log2": rows.most,
-            "common.rows_preferred_log2": rows.preferred,
-            "common.rows_least_log2": rows.least,
             "common.small_source": 0,
             "ne.runtime_kernel": 1,
             **stream_values(Streams(bases, plan.core_sizes, bar=SCRATCH_BAR)),
             **source_values(surfaces[0]),
             **result_values(surfaces[1], result_config(surfaces[1])),
             "l2.source_config": RUNTIME_SOURCE,
-            **buffer_values("source1", Buffer(0, channel, packed, packed, packed)),
+            **buffer_values("source1", place.source),
             "l2.result_config": RUNTIME_RESULT,
-            "l2.result_l2_base": must_fit(packed),
+            "l2.result_l2_base": place.end,
         },
         full=True,
         kernel_from=1,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from aneforge.errors import HwxError, UnknownNameError
 from aneforge.formats.hwx.emission.activation_tasks import relu_task, shifted_table_task, table_task
+from aneforge.formats.hwx.emission.channel_softmax import (
+    Scratch,
+    channel_softmax_tables,
+    channel_softmax_tasks,
+    exchange_rows,
+)
 from aneforge.formats.hwx.emission.coefficients import Convolution
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.framed_tasks import framed_binary, framed_one_source, framed_table
@@ -20,14 +27,23 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     absolute_task,
     binary_task,
     broadcast_tasks,
-    repeated_buffer,
     scalar_task,
 )
 from aneforge.formats.hwx.emission.product_tasks import constant_product_tasks, matrix_surface, runtime_product_tasks
 from aneforge.formats.hwx.emission.reduction_tasks import Reduction, reduction_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.targets import database
-from aneforge.targets.work_units import convolution_place, pass_place, planar_place, resident_place
+from aneforge.targets.task_chains import (
+    channel_softmax_chain,
+    constant_product_chain,
+    exchange_chain,
+    layer_norm_chain,
+    reduction_chain,
+    repeated_places,
+    runtime_product_chain,
+    softmax_chain,
+)
+from aneforge.targets.work_units import ON_CHIP, convolution_place, pass_place, planar_place, resident_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +184,13 @@ def reduction_drafts(operation: Operation) -> tuple[Draft, ...]:
     reduction = Reduction(
         maximum=operation.op == "reduce_max", scale=1 / count if operation.op == "reduce_mean" else 1.0
     )
-    return reduction_tasks(reduction, extent, axes, surface_of(extent, FIRST), surface_of(reduced, RESULT))
+    chain = reduction_chain(*sizes_of(extent), axes, ON_CHIP, maximum=reduction.maximum)
+    return reduction_tasks(reduction, extent, chain, surface_of(extent, FIRST), surface_of(reduced, RESULT))
+
+
+def sizes_of(extent: Extent) -> tuple[int, int, int]:
+    """Return channels, rows and columns."""
+    return extent.channels, extent.height, extent.width
 
 
 AXES = {-1: "width", -2: "height", -3: "channels", -4: "batch"}
@@ -176,15 +198,23 @@ AXES = {-1: "width", -2: "height", -3: "channels", -4: "batch"}
 
 
 def softmax_drafts(operation: Operation) -> tuple[Draft, ...]:
-    """Return the tasks of a softmax.
+    """Return the tasks of a softmax; over channels or rows they go through scratch memory, which is inferred.
 
     Raises:
-        HwxError: It is not over the last axis.
+        HwxError: It is over the batch.
     """
-    if operation.axis % len(operation.x) != len(operation.x) - 1:
-        raise HwxError("ANE-EMIT-006: a softmax must be over the last axis", seen=operation.axis)
-    extent = extent_of(operation.x)
-    return softmax_tasks(extent, surface_of(extent, FIRST), surface_of(extent, RESULT))
+    extent, along = extent_of(operation.x), AXES[operation.axis % len(operation.x) - len(operation.x)]
+    source, result = surface_of(extent, FIRST), surface_of(extent, RESULT)
+    if along == "width":
+        return softmax_tasks(extent, softmax_chain(*sizes_of(extent), ON_CHIP), source, result)
+    if along == "batch":
+        raise HwxError("ANE-EMIT-006: a softmax must be over channels, rows or columns", seen=operation.axis)
+    if along == "height":
+        source, result = exchange_rows(source), exchange_rows(result)
+        extent = replace(extent, channels=extent.height, height=extent.channels)
+    chain = channel_softmax_chain(*sizes_of(extent), ON_CHIP)
+    tables_at = (0, len(channel_softmax_tables(extent)[0]))
+    return channel_softmax_tasks(extent, chain, source, result, Scratch(0), tables_at)
 
 
 def layer_norm_drafts(operation: Operation) -> tuple[Draft, ...]:
@@ -196,21 +226,22 @@ def layer_norm_drafts(operation: Operation) -> tuple[Draft, ...]:
     if [axis % len(operation.x) for axis in operation.axes] != [len(operation.x) - 1]:
         raise HwxError("ANE-EMIT-006: a layer normalisation must be over the last axis", seen=operation.axes)
     extent = extent_of(operation.x)
-    return layer_norm_tasks(extent, surface_of(extent, FIRST), surface_of(extent, RESULT), operation.epsilon)
+    chain = layer_norm_chain(extent.channels, extent.width)
+    return layer_norm_tasks(extent, chain, surface_of(extent, FIRST), surface_of(extent, RESULT), operation.epsilon)
 
 
 def product_drafts(operation: Operation) -> tuple[Draft, ...]:
     """Return the tasks of a product of matrices; base registers follow the result, then the operands from the last."""
     rows, contracted = operation.x[-2:]
     outputs = operation.w[-2 if operation.transpose_y else -1]
-    result = matrix_surface(rows, outputs, FIRST)
+    shape, result = (rows, contracted, outputs), matrix_surface(rows, outputs, FIRST)
     if operation.constant_y:
         source = matrix_surface(rows, contracted, RESULT)
-        return constant_product_tasks(rows, contracted, outputs, source, result)
+        return constant_product_tasks(shape, constant_product_chain(rows, contracted), source, result)
     if operation.transpose_y:
         raise HwxError("ANE-EMIT-008: the second matrix of a runtime product must not be transposed")
     first, second = matrix_surface(rows, contracted, SECOND), matrix_surface(contracted, outputs, RESULT)
-    return runtime_product_tasks(rows, contracted, outputs, first, second, result)
+    return runtime_product_tasks(shape, runtime_product_chain(*shape), first, second, result)
 
 
 def transpose_drafts(operation: Operation) -> tuple[Draft, ...]:
@@ -230,10 +261,12 @@ def transpose_drafts(operation: Operation) -> tuple[Draft, ...]:
     if len(places) == 3 and places == [-3, -1, -2]:
         rows, columns = operation.x[-2:]
         source, result = matrix_surface(rows, columns, FIRST), matrix_surface(columns, rows, RESULT)
-        return (exchange_channels_and_width(Extent(rows, 1, columns), source, result),)
+        chain = exchange_chain(rows, 1, columns)
+        return (exchange_channels_and_width(Extent(rows, 1, columns), chain, source, result),)
     if places == [-4, -1, -2, -3]:
         turned = Extent(extent.width, extent.height, extent.channels)
-        return (exchange_channels_and_width(extent, surface_of(extent, FIRST), surface_of(turned, RESULT)),)
+        surfaces = surface_of(extent, FIRST), surface_of(turned, RESULT)
+        return (exchange_channels_and_width(extent, exchange_chain(*sizes_of(extent)), *surfaces),)
     raise HwxError("ANE-EMIT-009: no program of this transpose is known", seen=operation.perm)
 
 
@@ -252,9 +285,7 @@ def elementwise_drafts(operation: Operation, extent: Extent) -> tuple[Draft, ...
             second = surface_of(other, SECOND)
             if other == extent:
                 return (binary_task(operation.op, extent, elementwise(extent, 2), source, second, result),)
-            held = repeated_buffer(other)
-            kept = held.row * other.height
-            places = passing(other, kept), elementwise(extent, 1, kept)
+            places = repeated_places(sizes_of(extent), sizes_of(other), ON_CHIP)
             return broadcast_tasks(operation.op, extent, other, places, (source, second, result))
         case float() | int():
             if operation.op in {"maximum", "minimum"}:
@@ -285,14 +316,14 @@ def convolution_drafts(operation: Operation) -> tuple[Draft, ...]:
     )
 
 
-def passing(extent: Extent, kept: int = 0) -> TaskPlace:
+def passing(extent: Extent) -> TaskPlace:
     """Return where a task passes a tensor through the neural cores."""
-    return pass_place(extent.channels, extent.height, extent.width, kept)
+    return pass_place(*sizes_of(extent))
 
 
-def elementwise(extent: Extent, sources: int = 1, kept: int = 0) -> TaskPlace:
+def elementwise(extent: Extent, sources: int = 1) -> TaskPlace:
     """Return where a task of the planar engine works on a tensor."""
-    return planar_place(extent.channels, extent.height, extent.width, sources, kept)
+    return planar_place(*sizes_of(extent), sources)
 
 
 def places_of(convolution: Convolution) -> tuple[TaskPlace, TaskPlace | None]:

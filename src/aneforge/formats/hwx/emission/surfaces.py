@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from aneforge.records import dataclass
+from aneforge.targets.task_chains import Buffer
 from aneforge.targets.work_units import round_to
 
 if TYPE_CHECKING:
@@ -74,17 +75,6 @@ class Surface:
     def at(self, base: int) -> Surface:
         """Return the surface at another offset."""
         return replace(self, base=base)
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A tensor on chip: base and strides in bytes."""
-
-    base: int
-    channel: int
-    row: int
-    depth: int
-    group: int = 0
 
 
 def surface_of(extent: Extent, bar: int, *, groups: int = 1, base: int = 0) -> Surface:
