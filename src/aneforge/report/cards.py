@@ -12,8 +12,9 @@ from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
 from aneforge.report.grouping import COSTLY, kind_of
 from aneforge.report.headline import alike, change_text, costs_of, estimate_text, places, range_text, result_row
-from aneforge.report.model import NO, SPLIT, YES
+from aneforge.report.model import COREML, NO, SPLIT, YES
 from aneforge.report.numbers import time_text
+from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
     from aneforge.report.headline import ResultRow
@@ -55,6 +56,8 @@ class Card:
     programs: int
     shares: tuple[Share, ...]
     """What the time is made of, the largest first, what is small together at the end."""
+    elsewhere: str
+    """Why Core ML does not run all of it on the engine; empty where it does, and for a direct dispatch."""
     changes: tuple[str, ...]
     """Changes worth making: those with a price, then operations of findings with a remedy that stop a model, split it
     or cost time."""
@@ -99,8 +102,16 @@ def card(report: Report, group: tuple[int, ...]) -> Card:
         interval=range_text(low, high) if known else "",
         programs=first.segments,
         shares=shares_of(costs_of(report, first)),
+        elsewhere=elsewhere_reason(first),
         changes=max(map(worth_making, targets), key=len),
     )
+
+
+def elsewhere_reason(target: TargetReport) -> str:
+    """Return why Core ML runs operations on another device; empty where it does not."""
+    if target.path != COREML or target.placement is None or target.placement.on_engine == 1:
+        return ""
+    return f"elsewhere: {target.placement.reason}" if target.placement.reason else ""
 
 
 def shares_of(costs: dict[str, float]) -> tuple[Share, ...]:
@@ -121,12 +132,16 @@ def shares_of(costs: dict[str, float]) -> tuple[Share, ...]:
 
 
 def worth_making(target: TargetReport) -> tuple[str, ...]:
-    """Return the changes to a model that are worth making for a target; findings that fold into one are one."""
+    """Return the changes to a model that are worth making for a target; findings that fold into one are one.
+
+    What Core ML runs elsewhere is a warning, and worth a change too.
+    """
+    counted = (*STOPPING, str(Severity.WARN)) if target.path == COREML else STOPPING
     remedies = {
         kind_of(one): one.op
         for one in reversed(target.findings)
         if one.remedy
         and not one.remedy.startswith(NOT_NEEDED)
-        and (one.severity in STOPPING or (one.share or 0.0) >= COSTLY)
+        and (one.severity in counted or (one.share or 0.0) >= COSTLY)
     }
     return (*map(change_text, target.changes), *reversed(remedies.values()))

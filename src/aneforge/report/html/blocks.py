@@ -108,7 +108,7 @@ def card_entry(card: Card) -> Json:
         "shares": [{"name": one.name, "share": one.share} for one in card.shares],
         "changes": list(card.changes),
         "change": card.row.change,
-        "reason": card.row.reason,
+        "reason": card.row.reason or card.elsewhere,
         "headline": card.headline,
     }
 

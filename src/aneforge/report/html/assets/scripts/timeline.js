@@ -36,7 +36,9 @@ class TimelineView {
       { title: "Exactness", width: 110, value: get("exactness") },
     ], (row) => this.choose(row));
     this.legend = el("div");
+    this.hint = el("p", { class: "hint", text: "This is the time of a direct dispatch of the whole model; the headline has that of Core ML." });
     this.chart = el("div", {},
+      this.hint,
       el("div", { class: "tools" }, ...keyButtons(this.surface, [["+", "Zoom in", "+"], ["−", "Zoom out", "-"], ["Fit", "Show the whole time", "0"], ["◀", "Layer before", "ArrowLeft"], ["▶", "Next layer", "ArrowRight"]])),
       el("div", { class: "chart" }, this.surface.canvas, this.surface.tip),
       this.surface.status,
@@ -50,6 +52,7 @@ class TimelineView {
     this.layers = state.target.timeline;
     this.layer = null;
     showSection("timeline", this.layers.length > 0);
+    this.hint.hidden = state.target.entry.path !== "coreml";
     this.surface.say("");
     this.arrange();
     this.legend.replaceChildren(...this.legends());
