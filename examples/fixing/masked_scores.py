@@ -1,7 +1,7 @@
 """Write a small ONNX model that masks scores before a softmax: `python masked_scores.py FILE.onnx [MASK]`.
 
 With the mask that many exporters write, -1e9, it has a finding on every chip: in fp16 that is minus infinity. The page
-docs/how-to/fix-one-model.md repairs it.
+docs/tour.md repairs it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def model_bytes(mask: float) -> bytes:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, LENGTH, LENGTH])],
         [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(masked, "mask")],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString()
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10).SerializeToString()
 
 
 if __name__ == "__main__":

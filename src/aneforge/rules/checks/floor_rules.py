@@ -96,8 +96,8 @@ def data_shape(_: Subject) -> Iterator[Seen]:
 def unrolled(subject: Subject) -> Iterator[Seen]:
     """{op} has no native form on any target; on {target} it becomes {what}, so its time grows with the sequence.
 
-    Remedy: a short sequence needs no change. For a long one, run one step per call and keep its hidden values as
-    states, or use convolutions, which compute all steps at once.
+    Remedy: a short sequence needs no change. For a long one use convolutions, which compute all steps at once; where
+    data arrives step by step, run one step per call and keep the hidden values as states.
     """
     found = decomposition_of(subject)
     if found and is_recurrent(subject):
