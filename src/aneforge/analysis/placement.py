@@ -184,9 +184,9 @@ class Placement:
         lines = [f"{self.path} on {self.target} ({self.kind}): {self.on_engine:.0%} of operations on the engine"]
         cuts = {hop.first: hop for hop in self.hops}
         for segment in self.segments:
-            lines.append(f"  segment {segment.number}: {segment.device}, {amount(segment)}, {shown(segment)}")
+            lines.append(f"  part {segment.number}: {segment.device}, {amount(segment)}, {shown(segment)}")
             if hop := cuts.get(segment.number):
-                lines.append(f"    cut to segment {hop.second}: {amount(hop)}, {hop.moved_bytes:,} bytes")
+                lines.append(f"    cut to part {hop.second}: {amount(hop)}, {hop.moved_bytes:,} bytes")
         lines += [f"  {one.op} #{one.number}: {one.reason}" for one in self.operations if one.device is not Device.ANE]
         lines += [*(f"  {one.text}" for one in self.advice), *(f"  {note}" for note in self.notes)]
         return "\n".join([*lines, str(self.audit)] if self.audit is not None else lines)
@@ -370,7 +370,7 @@ def direct_advice(
 
 def advice(remove: Sequence[str], joins: tuple[int, int], saves: float, unit: str) -> str:
     """Return the advice to take operations out in words."""
-    return f"remove {', '.join(remove)} to join segments {joins[0]} and {joins[1]}: about {saves:.0f} {unit} less"
+    return f"remove {', '.join(remove)} to join parts {joins[0]} and {joins[1]}: about {saves:.0f} {unit} less"
 
 
 def coreml(graph: Graph, target: TargetLike) -> Placement:

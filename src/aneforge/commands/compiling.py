@@ -442,7 +442,7 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
 
     made = emit_compiled(Compiled(retargeted, program), style=LINUX_STYLE)
     if not made.whole:
-        reasons = "; ".join(str(one) for one in made.refused) or "the program has several segments"
+        reasons = "; ".join(str(one) for one in made.refused) or "the model is cut into several programs"
         raise NotSupportedError(
             f"a file of the Linux driver must be a whole program: {reasons}", target=retargeted.target
         )

@@ -262,7 +262,7 @@ class ModelBase:
         constants = self.program.constants.values()
         lines = [
             repr(self),
-            f"segments: {len(self.segments)}, of which {self.n_netplist} are native layers",
+            f"programs: {len(self.segments)}, of which {self.n_netplist} are native layers",
             f"constants: {len(constants)}, {sum(constant.nbytes for constant in constants):,} bytes",
             f"exactness: {self.exactness}",
             *(f"input drawn by the host: {one.name}, {one.meaning}" for one in self.supplied),

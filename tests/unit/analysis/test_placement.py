@@ -126,7 +126,7 @@ def test_a_layer_of_its_own_is_a_cut_and_advice_names_it() -> None:
     assert {one.scheduler_units for one in (*found.segments, *found.hops)} == {None}
     assert advice.saves_microseconds == pytest.approx(taken + machine.dispatch + copies)
     assert found.hops[0].moved_bytes == 2 * 4 * 32 * 64
-    assert f"cut to segment 1: {found.hops[0].microseconds:.1f} µs" in str(found)
+    assert f"cut to part 1: {found.hops[0].microseconds:.1f} µs" in str(found)
 
 
 def test_a_decomposed_operation_says_so() -> None:
