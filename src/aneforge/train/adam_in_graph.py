@@ -21,6 +21,7 @@ from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.combination import maximum
 from aneforge.graph.methods.method_arguments import misuse
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.records import dataclass
 from aneforge.train.optimisers import check_betas, positive
 from aneforge.train.parameter import updated_from
@@ -32,7 +33,17 @@ if TYPE_CHECKING:
 
     Update = Callable[["State", "Tensor", "Tensor", tuple[float, float], float], "State"]
 
-__all__ = ["FORMS", "LEAST_EPS", "State", "adam_step", "corrected_rate", "rate_of_rank"]
+__all__ = [
+    "FORMS",
+    "GRADIENT_LIMITS",
+    "LEAST_EPS",
+    "State",
+    "adam_step",
+    "check_form",
+    "corrected_rate",
+    "largest_ratio",
+    "rate_of_rank",
+]
 
 OP = "adam_step"
 LEAST_EPS = 2.0**-14
@@ -68,6 +79,19 @@ def for_fp16(state: State, gradient: Tensor, rate: Tensor, betas: tuple[float, f
 
 FORMS: Mapping[str, Update] = {"documented": documented, "fp16": for_fp16}
 """The updates by name."""
+GRADIENT_LIMITS = {"documented": math.sqrt(FP16_MAX), "fp16": FP16_MAX}
+"""The largest scaled gradient that an update takes as it is: the square of the documented one must be finite."""
+
+
+def largest_ratio(betas: tuple[float, float]) -> float:
+    """Return how many times the root of the second moment the first one can be, by the inequality of Cauchy-Schwarz.
+
+    >>> round(largest_ratio((0.9, 0.999)), 2)
+    7.27
+    """
+    b1, b2 = betas
+    share = b1 * b1 / b2 if b2 else math.inf
+    return (1 - b1) / math.sqrt((1 - b2) * (1 - share)) if share < 1 else math.inf
 
 
 def adam_step(  # noqa: PLR0913 - the documented signature and a form
@@ -100,8 +124,7 @@ def adam_step(  # noqa: PLR0913 - the documented signature and a form
         GraphTypeError: Something is not a tensor.
         UnknownNameError: There is no such form.
     """
-    if form not in FORMS:
-        raise UnknownNameError.of("form", form, FORMS)
+    update = FORMS[check_form(form)]
     weights = [expect_tensor(one, OP, "params") for one in params]
     listed = [grads[one] for one in weights if one in grads] if isinstance(grads, Mapping) else list(grads)
     rate = expect_tensor(lr_t, OP, "lr_t")
@@ -109,13 +132,24 @@ def adam_step(  # noqa: PLR0913 - the documented signature and a form
         raise misuse(OP, "lr_t must be a tensor [1, 1]", seen=list(rate.shape), remedy="use af.input((1, 1))")
     for what, given in (("m", m), ("v", v), ("grads", listed)):
         expect_like(given, weights, what)
-    update, decays, least = FORMS[form], check_betas(betas), positive(eps, "eps")
+    decays, least = check_betas(betas), positive(eps, "eps")
     states = [
         update(State(weight, first, second), gradient, rate_of_rank(rate, weight), decays, least)
         for weight, first, second, gradient in zip(weights, m, v, listed, strict=True)
     ]
     moved = [updated_from(source, one.weight) for source, one in zip(weights, states, strict=True)]
     return moved, [one.first for one in states], [one.second for one in states]
+
+
+def check_form(form: str) -> str:
+    """Return the name of an update.
+
+    Raises:
+        UnknownNameError: There is none of this name.
+    """
+    if form not in FORMS:
+        raise UnknownNameError.of("form", form, FORMS)
+    return form
 
 
 def rate_of_rank(rate: Tensor, weight: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from aneforge.errors import DispatchFloorWarning, GraphError, PrecisionWarning
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
 from aneforge.runtime.compile import compile_multi
-from aneforge.train.adam_in_graph import adam_step, corrected_rate, rate_of_rank
+from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, corrected_rate, largest_ratio, rate_of_rank
 from aneforge.train.optimisers import Optimizer, check_betas, positive
 from aneforge.train.step_programs import FedProgram
 
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from aneforge.train.optimisers import Rate
     from aneforge.train.parameter import Parameter
 
-__all__ = ["DeviceAdam", "DeviceAdamFp16", "DeviceOptimizer", "DeviceSGD"]
+__all__ = ["DeviceAdam", "DeviceAdamFp16", "DeviceOptimizer", "DeviceSGD", "warn_of_moments"]
 
 WEIGHT = "weight"
+REMEDY = 'Use optimizer="adam_fp16" (form="fp16" of an unrolled trainer), whose moments fp16 can hold'
+SLACK = 1.25
+"""Moments in fp16 are rounded: this much above what is possible is not yet a sign of an overflow."""
 
 
 class DeviceOptimizer(Optimizer):
@@ -121,6 +124,7 @@ class DeviceAdam(DeviceOptimizer):
     """The power of the loss scale that is in the second state."""
     divides_by_moments: ClassVar[bool] = True
     """True where nothing is added to a second moment that is 0: eps is 0 in fp16."""
+    gradient_limit = GRADIENT_LIMITS[form]
 
     def __init__(
         self,
@@ -164,26 +168,40 @@ class DeviceAdam(DeviceOptimizer):
         self.check_moments(place)
 
     def check_moments(self, place: int) -> None:
-        """Warn, once, of second moments that vanished where the update divides by them."""
-        first, second = self.kept[place]
-        vanished = int(np.count_nonzero((second == 0) & (first != 0)))
-        if vanished and self.divides_by_moments and not self.warned:
-            self.warned = True
-            self.warn_of_vanished(place, vanished, first.size)
+        """Warn, once, of second moments that vanished where the update divides by them, or whose squares overflowed."""
+        if not self.warned and self.divides_by_moments:
+            first, second = self.kept[place]
+            self.warned = warn_of_moments(f"params[{place}]", first, second, self.betas)
 
-    def warn_of_vanished(self, place: int, vanished: int, size: int) -> None:
-        """Say that moments are 0 in fp16, where the update divides by 0."""
+
+def warn_of_moments(where: str, first: Array, second: Array, betas: tuple[float, float]) -> bool:
+    """Warn of moments of the documented update that fp16 does not hold; return whether there are any."""
+    vanished = (second == 0) & (first != 0)
+    # The root of the second moment bounds the first, unless squares were lost; small ones are lost by rounding.
+    most = SLACK * largest_ratio(betas) * np.sqrt(second, dtype=np.float32)
+    overflowed = (second >= 1) & (np.abs(first) > most)
+    if vanished.any():
+        share = f"{np.count_nonzero(vanished)} of {first.size} of {where}"
         warn(
-            f"second moments vanish in fp16: {vanished} of {size} of params[{place}] are 0 where the first moment is "
-            f'not, at step {self.steps}, so the update divides by 0. Use optimizer="adam_fp16", whose moments fp16 can '
-            f"hold, a larger loss_scale (now {self.loss_scale:g}), or device_optimizer=False",
+            f"second moments vanish in fp16: {share} are 0 where the first moment is not, so the update divides by 0. "
+            f"{REMEDY}, a larger loss_scale, or updates on the host",
             PrecisionWarning,
         )
+    if overflowed.any():
+        share = f"{np.count_nonzero(overflowed)} of {first.size} of {where}"
+        warn(
+            f"squares of scaled gradients above {GRADIENT_LIMITS['documented']:.0f} overflow in fp16: {share} have "
+            f"second moments that are too small, so the update is too large. {REMEDY}, a smaller loss_scale, or "
+            "updates on the host",
+            PrecisionWarning,
+        )
+    return bool((vanished | overflowed).any())
 
 
 class DeviceAdamFp16(DeviceAdam):
     """Adam on the engine with the root of the second moment, and an eps that exists in fp16."""
 
     form = "fp16"
+    gradient_limit = GRADIENT_LIMITS[form]
     power = 1
     divides_by_moments = False

@@ -16,6 +16,7 @@ import numpy as np
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.methods.method_arguments import describe_argument, is_number
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.train.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Optimizer(ABC):
     """The element type of those arrays."""
     default_decay: ClassVar[float] = 0.0
     """The weight decay where none is given."""
+    gradient_limit: ClassVar[float] = FP16_MAX
+    """The largest gradient of the scaled loss that an update takes as it is."""
 
     def __init__(
         self,

@@ -160,7 +160,11 @@ def loss_scale_advice(
 
 
 def advise_alone(
-    objective: Objective, params: Sequence[Parameter], data: Mapping[Tensor, object], place: Place
+    objective: Objective,
+    params: Sequence[Parameter],
+    data: Mapping[Tensor, object],
+    place: Place,
+    gradient_limit: float = FP16_MAX,
 ) -> LossScaleAdvice:
     """Return the advice from programs that are compiled for it alone.
 
@@ -175,7 +179,7 @@ def advise_alone(
         feeds = check_feeds(programs, params, data)
         if isinstance(objective, CrossEntropy):
             check_one_hot(feeds[objective.target.node])
-        return advise(objective, params, programs, feeds)
+        return advise(objective, params, programs, feeds, gradient_limit)
     finally:
         programs.release()
 
@@ -212,9 +216,16 @@ def check_feeds(programs: Programs, params: Sequence[Parameter], data: object) -
 
 
 def advise(
-    objective: Objective, params: Sequence[Parameter], programs: Programs, feeds: Mapping[Node, Array]
+    objective: Objective,
+    params: Sequence[Parameter],
+    programs: Programs,
+    feeds: Mapping[Node, Array],
+    gradient_limit: float = FP16_MAX,
 ) -> LossScaleAdvice:
-    """Return the advice for programs whose scale is an input."""
+    """Return the advice for programs whose scale is an input.
+
+    The update bounds gradients of parameters: `gradient_limit` is the largest that it takes.
+    """
     program = programs.step.model.program
     inputs = {
         name: np.asarray(feeds[node]).astype(np.float16)
@@ -230,7 +241,12 @@ def advise(
     errors = [errors_at(ready, tensors, inputs, objective.seed_of(scale), scale) for scale in scales]
     labels = gradient_labels(programs, params)
     described = tuple(
-        describe_tensor(tensor, labels.get(tensor.layer.name), scales, [found[place] for found in errors])
+        describe_tensor(
+            tensor.bounded_by(gradient_limit) if tensor.layer.name in labels else tensor,
+            labels.get(tensor.layer.name),
+            scales,
+            [found[place] for found in errors],
+        )
         for place, tensor in enumerate(tensors)
     )
     return recommend(LossScaleAdvice(programs.target, scales[0], "", scales, described))

@@ -88,6 +88,10 @@ class ScaledTensor:
     products: Products | None
     """Where the multiply-accumulate array computes it."""
 
+    def bounded_by(self, limit: float) -> ScaledTensor:
+        """Return the same with a limit that is not above another one."""
+        return ScaledTensor(self.layer, self.exact, self.largest, min(self.limit, limit), self.products)
+
     def headroom(self, loss_scale: float) -> float:
         """Return how many times larger it may become at a scale."""
         return self.limit / (self.largest * loss_scale) if self.largest else np.inf

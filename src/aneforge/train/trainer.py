@@ -353,10 +353,11 @@ class Trainer:
         data = {**self.run.fixed, **({} if self.run.dataset is None else self.run.dataset.last())}
         if any(one.node not in data for one in self.inputs):
             return
+        given, most = {one: data[one.node] for one in self.inputs}, self.optimizer.gradient_limit
         advice = (
-            advise_alone(self.objective, self.parameters, {one: data[one.node] for one in self.inputs}, self.place)
+            advise_alone(self.objective, self.parameters, given, self.place, most)
             if self.is_resident  # its program gives no gradients
-            else advise(self.objective, self.parameters, self.programs, self.run.feeds(data))
+            else advise(self.objective, self.parameters, self.programs, self.run.feeds(data), most)
         )
         chosen = advice.recommended
         self.optimizer.rescale(chosen)

@@ -15,13 +15,14 @@ from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.method_arguments import whole
 from aneforge.graph.tensor import Tensor
 from aneforge.targets import place_of
-from aneforge.train.adam_in_graph import adam_step, corrected_rate
+from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, check_form, corrected_rate
 from aneforge.train.batches import Dataset, build_dataset, check_one_hot, check_rows
 from aneforge.train.checkpoints import Header, Snapshot, network_lines, read_checkpoint, write_checkpoint
+from aneforge.train.device_optimisers import warn_of_moments
 from aneforge.train.interrupts import hold_interrupts
 from aneforge.train.loss_scale import scale_on_engine
 from aneforge.train.objectives import CrossEntropy, ScalarLoss, mse, softmax_cross_entropy
-from aneforge.train.optimisers import Rate, check_params, rate_at
+from aneforge.train.optimisers import Rate, check_betas, check_params, rate_at
 from aneforge.train.resident_program import PassedStates, ResidentProgram, compile_with_states, warn_of_states
 from aneforge.train.run_comparison import label_of
 from aneforge.train.saturation_guard import warn_of_saturation
@@ -94,7 +95,9 @@ class UnrolledTrainer:
         if kind not in KINDS:
             raise GraphError("kind must be 'ce' or 'mse'", seen=repr(kind), remedy="use Trainer for another loss")
         self.params = check_params(params)
-        self.kind, self.lr, self.betas = kind, lr, betas
+        self.kind, self.lr, self.betas, self.form = kind, lr, check_betas(betas), check_form(form)
+        self.warned = False
+        """True when moments that fp16 does not hold were warned of."""
         scale = scale_on_engine(loss_scale)
         self.inputs, self.targets = check_inputs(x_inputs, t_inputs)
         self.dataset = self.check_dataset(dataset, whole(seed, OP, "seed", least=0))
@@ -108,7 +111,7 @@ class UnrolledTrainer:
         first = [build_input(one.shape) for one in self.params]
         second = [build_input(one.shape) for one in self.params]
         states = [*self.params, *first, *second]
-        updated, self.objectives = self.unrolled(forward, first, second, eps, form)
+        updated, self.objectives = self.unrolled(forward, first, second, eps)
         results = {f"result{number}": one.result for number, one in enumerate(self.objectives)}
         self.program = compile_with_states(f"{len(self.inputs)} steps", results, updated, place, backend)
         warn_of_saturation(self.program.model.program, first_step, self.params, self.loss_scale)
@@ -118,7 +121,7 @@ class UnrolledTrainer:
         self.states = keep(self.program, [one.node for one in states], [*(one.value for one in self.params), *zeros])
 
     def unrolled(
-        self, forward: Forward, first: list[Tensor], second: list[Tensor], eps: float, form: str
+        self, forward: Forward, first: list[Tensor], second: list[Tensor], eps: float
     ) -> tuple[list[Tensor], list[ScalarLoss | CrossEntropy]]:
         """Return all states after K steps, and what each step minimises."""
         weights: list[Tensor] = list(self.params)
@@ -126,7 +129,7 @@ class UnrolledTrainer:
         for x, t, rate in zip(self.inputs, self.targets, self.rates, strict=True):
             one = self.objective(forward, weights, x, t)
             found = self.gradients(one, weights)
-            weights, first, second = adam_step(weights, first, second, found, rate, self.betas, eps, form=form)
+            weights, first, second = adam_step(weights, first, second, found, rate, self.betas, eps, form=self.form)
             objectives.append(one)
         return [*weights, *first, *second], objectives
 
@@ -136,10 +139,10 @@ class UnrolledTrainer:
         return softmax_cross_entropy(output, t) if self.kind == "ce" else ScalarLoss(mse(output, t))
 
     def advised_scale(self, objective: ScalarLoss | CrossEntropy, place: Place) -> float:
-        """Return the loss scale that the first mini-batch asks for."""
+        """Return the loss scale that the first mini-batch and the form of the update ask for."""
         rows = self.dataset.last()
         data = {one: rows[one.node] for one in (self.inputs[0], self.targets[0])}
-        return advise_alone(objective, self.params, data, place).recommended
+        return advise_alone(objective, self.params, data, place, GRADIENT_LIMITS[self.form]).recommended
 
     def gradients(self, objective: ScalarLoss | CrossEntropy, weights: list[Tensor]) -> list[Tensor]:
         """Return the gradients at the weights of one step, and no further: the step before made them."""
@@ -198,11 +201,16 @@ class UnrolledTrainer:
         return sum(losses) / len(losses)
 
     def read_back(self) -> None:
-        """Read the parameters' values from the engine; warn where they are not finite."""
-        found = self.states.read()[: len(self.params)]
-        for one, value in zip(self.params, found, strict=True):
+        """Read the parameters' values from the engine; warn of what is not finite or, of moments, not held by fp16."""
+        states, count = self.states.read(), len(self.params)
+        values, first, second = states[:count], states[count : 2 * count], states[2 * count :]
+        for one, value in zip(self.params, values, strict=True):
             np.copyto(one.value, value)
-        warn_of_states([label_of(self.params, place) for place in range(len(self.params))], found)
+        labels = [label_of(self.params, place) for place in range(count)]
+        warn_of_states(labels, values)
+        for label, *moments in zip(labels, first, second, strict=True):
+            if self.form == "documented" and not self.warned:
+                self.warned = warn_of_moments(label, moments[0], moments[1], self.betas)
 
     def predict(self, X: object) -> Array:  # noqa: N803 - the documented name
         """Return what `forward` gives for rows of any number, with the present parameters; the last batch is filled up.

@@ -59,6 +59,29 @@ def test_the_form_for_fp16_is_right_over_eight_decades_and_the_documented_one_is
     np.testing.assert_allclose(documented[:, 80:112], wanted[:, 80:112], atol=0.001)
 
 
+def test_squares_that_overflow_are_warned_of_and_auto_stays_below_them() -> None:
+    p = af.parameter(np.zeros((1, 4)))
+    optimizer = DeviceAdam([p], lr=0.01).for_target("m1", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(30):
+            optimizer.step([np.array([[1.0, -20.0, 255.0, 255.0]])])
+    fresh = DeviceAdam([p], lr=0.01).for_target("m1", None)
+    with pytest.warns(PrecisionWarning, match=r"above 256 overflow in fp16: 1 of 4 of params\[0\] have"):
+        fresh.step([np.array([[1.0, 3000.0, 255.0, 255.0]])])
+    x, t, w = af.input((4, 2)), af.input((4, 1)), af.parameter(np.ones((2, 1)))
+    data = {x: np.ones((4, 2)), t: np.zeros((4, 1))}  # gradients of 4
+    chosen: dict[str, float] = {}
+    for name in ("adam", "adam_fp16"):
+        trainer = af.Trainer(
+            af.mse(x @ w, t), [w], 0.01, "auto", data, optimizer=name, device_optimizer=True, target="m1"
+        )
+        trainer.step()
+        chosen[name] = trainer.loss_scale
+    assert chosen["adam"] * 4 <= 16
+    assert chosen["adam_fp16"] > 16 * chosen["adam"]
+
+
 def test_the_documented_update_is_its_formula_in_fp16() -> None:
     param = af.parameter(np.array([[1.0, -2.0]]))
     optimizer = DeviceAdam([param], 0.01, loss_scale=1024).for_target("m1", None)

@@ -137,6 +137,10 @@ def test_second_moments_that_vanish_are_warned_of_when_they_are_read() -> None:
     trainer.step()
     with pytest.warns(af.errors.PrecisionWarning, match="second moments vanish in fp16"):
         trainer.state_dict()
+    steps = unrolled(steps=1, loss_scale=1.0)
+    steps.step()
+    with pytest.warns(af.errors.PrecisionWarning, match=r"second moments vanish in fp16: \d+ of \d+ of \w+ are 0"):
+        steps.predict(data()[0])
 
 
 def test_a_step_without_data_counts_for_nothing() -> None:
@@ -147,14 +151,16 @@ def test_a_step_without_data_counts_for_nothing() -> None:
     assert trainer.optimizer.steps == 0
 
 
-def scale_from_advice(params: list[af.Parameter]) -> float:
-    """Return what the first mini-batch asks for: its rows are the first of the permutation."""
+def scale_from_advice(params: list[af.Parameter], limit: float) -> float:
+    """Return what the first mini-batch asks for, the first of the permutation, by its advice and a limit."""
     images, labels = data()
     rows = np.random.default_rng(0).permutation(ROWS)[:BATCH]
     x, t = af.input((BATCH, 1, 6, 6), max_abs=8), af.input((BATCH, CLASSES))
     objective = af.softmax_cross_entropy(forward(list(params), x), t)
     given = {x: images[rows], t: np.eye(CLASSES)[labels[rows]]}
-    return af.loss_scale_advice(objective, params, given, "m1").recommended
+    advice = af.loss_scale_advice(objective, params, given, "m1")
+    gradients = max(one.largest for one in advice.tensors if one.is_gradient)
+    return max(one for one in advice.scales if one <= advice.recommended and 16 * gradients * one <= limit)
 
 
 @pytest.mark.filterwarnings("ignore::aneforge.errors.SliceSaturationWarning")
@@ -162,8 +168,8 @@ def scale_from_advice(params: list[af.Parameter]) -> float:
 def test_a_loss_scale_is_chosen_from_the_first_batch_and_stays(
     build: Callable[..., af.Trainer | af.UnrolledTrainer],
 ) -> None:
-    wanted = scale_from_advice(first_values())
-    assert wanted > 256
+    wanted = scale_from_advice(first_values(), 256)
+    assert 1 < wanted < scale_from_advice(first_values(), 65504)  # squares of gradients must be finite too
     chosen, given = build(loss_scale="auto"), build(loss_scale=wanted)
     assert chosen.loss_scale == wanted
     assert [chosen.step() for _ in range(4)] == [given.step() for _ in range(4)]
