@@ -32,6 +32,22 @@ SMALL: Mapping[str, Mapping[str, object]] = {
     "qwen3": {**COMMON, "head_dim": 32},
     "gemma": {**COMMON, "head_dim": 32, "num_key_value_heads": 1},
     "phi3": {**COMMON, "pad_token_id": 0, "original_max_position_embeddings": 128},
+    "qwen2_moe": {
+        **COMMON,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 48,
+        "mlp_only_layers": [1],
+    },
+    "qwen3_moe": {
+        **COMMON,
+        "head_dim": 32,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 32,
+        "norm_topk_prob": True,
+    },
     "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 160, "n_positions": 128},
 }
 """Settings of a small model of each architecture."""

@@ -161,7 +161,7 @@ class DecoderConfig:
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:
-    """Where a weight is stored: several names are stacked; then transposed; then rows are taken; then `added`."""
+    """Where a weight is stored: each tensor is transposed, its rows are taken, all are joined, and `added` is added."""
 
     names: tuple[str, ...]
     transposed: bool = False
@@ -275,9 +275,8 @@ def dense_shapes(width: int, spec: DenseSpec) -> Iterator[tuple[str, tuple[int, 
 def experts_shapes(width: int, spec: ExpertsSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield roles and shapes of a mixture of experts."""
     yield "router.weight", (spec.experts, width)
-    yield "experts.gate.weight", (spec.experts, spec.hidden, width)
-    yield "experts.up.weight", (spec.experts, spec.hidden, width)
-    yield "experts.down.weight", (spec.experts, width, spec.hidden)
+    for role in ("gate", "up", "down"):  # those of all experts, one below the other; that of down is [in, out]
+        yield f"experts.{role}.weight", (spec.experts * spec.hidden, width)
     if spec.shared_hidden:
         yield "shared.gate.weight", (spec.shared_hidden, width)
         yield "shared.up.weight", (spec.shared_hidden, width)

@@ -39,7 +39,7 @@ class DecoderWeights:
         """
         source = self.sources[role]
         parts = [self.read_part(source, name) for name in source.names]
-        found = parts[0] if len(parts) == 1 else np.stack(parts)
+        found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         found = found.reshape(weight_shapes(self.config)[role])
         return found + np.float32(source.added) if source.added else found
 
@@ -110,7 +110,7 @@ def expect_shape(checkpoint: Checkpoint, source: WeightSource, shape: tuple[int,
     Raises:
         CheckpointError: They do not.
     """
-    part = shape[1:] if len(source.names) > 1 else shape
+    part = (shape[0] // len(source.names), *shape[1:])
     for name in source.names:
         stored = checkpoint.tensors[name]
         given = given_shape(stored, source)

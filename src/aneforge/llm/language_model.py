@@ -128,6 +128,7 @@ class LanguageModel:
                 chunk.last,
                 head=chunk.head,
                 vocabulary_tile=tile,
+                longest_axis=tile,
                 residual_scale=weights.residual_scale,
             )
             for chunk in split_layers(self.config, most, ENCODED_SHARES.get(compress or "", 1.0))

@@ -145,7 +145,7 @@ def with_windows(config: DecoderConfig, settings: ModelSettings, *, switch: str 
     Raises:
         CheckpointError: The list of kinds of layers has another length, or the window is not an integer.
     """
-    if not settings.has("sliding_window"):
+    if not settings.has("sliding_window") or settings.values["sliding_window"] == 0:
         return config
     window = settings.integer("sliding_window")
     if switch is not None and not settings.flag(switch):

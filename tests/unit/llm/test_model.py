@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,6 +111,15 @@ def test_a_vocabulary_beyond_one_axis_is_cut_into_tiles(tmp_path: Path) -> None:
             "logits_1",
         ]
     assert logits.argmax() == reference_logits(reference, PROMPT)[-1].argmax()
+
+
+def test_experts_in_groups_are_those_in_one(tmp_path: Path) -> None:
+    build_reference("qwen3_moe", tmp_path, num_hidden_layers=1)
+    with af.llm.load(tmp_path, target="m1", context=16) as lm:
+        expected = lm.prefill(PROMPT)
+        lm.release()
+        lm.parts = tuple(replace(part, longest_axis=96) for part in lm.parts)
+        assert lm.prefill(PROMPT) == pytest.approx(expected, abs=2e-3)
 
 
 def test_a_released_model_compiles_again(llama: Path) -> None:

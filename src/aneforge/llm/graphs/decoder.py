@@ -20,6 +20,7 @@ from aneforge.errors import UnsupportedModelError
 from aneforge.llm.architecture import AttentionSpec, DenseSpec
 from aneforge.llm.graphs.causal_attention import attend_prompt, attend_with_cache
 from aneforge.llm.graphs.decoder_blocks import LayerWeights, Rotation, dense, normalise
+from aneforge.llm.graphs.experts import mix_experts
 from aneforge.llm.rope import rope_tables, rotation_matrix
 from aneforge.records import dataclass
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from aneforge.llm.graphs.decoder_blocks import WeightReader
 
 __all__ = ["DecoderPart", "prefill_graph", "split_vocabulary", "step_graph"]
+
+SHORTEST_LIMIT = 16384
+"""The longest axis that every family has (`max_tensor_dim`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class DecoderPart:
     """The longest axis of the target."""
     trace: bool = False
     """Whether the residual after every layer is an output too."""
+    longest_axis: int = SHORTEST_LIMIT
+    """Experts are grouped below it."""
     residual_scale: float = 1.0
     """What embeddings and projections into the residual were divided by, so that no outlier overflows."""
 
@@ -136,9 +142,9 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> a
 def feed_forward(x: af.Tensor, part: DecoderPart, layer: LayerSpec, weights: LayerWeights) -> af.Tensor:
     """Return the residual after the second half of a layer."""
     normal = normalise(x, part.norm, weights.part("mlp_norm"))
-    if not isinstance(layer.mlp, DenseSpec):
-        raise UnsupportedModelError("a mixture of experts has no graph here")
-    return x + dense(normal, layer.mlp, weights)
+    if isinstance(layer.mlp, DenseSpec):
+        return x + dense(normal, layer.mlp, weights)
+    return x + mix_experts(normal, layer.mlp, weights, part.longest_axis)
 
 
 def head_outputs(x: af.Tensor, part: DecoderPart) -> dict[str, af.Tensor]:

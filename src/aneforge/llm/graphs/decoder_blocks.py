@@ -48,9 +48,9 @@ class LayerWeights:
     read: WeightReader
     prefix: str = ""
 
-    def __call__(self, role: str) -> object:
-        """Return a weight."""
-        return self.read(f"{self.prefix}{role}")
+    def __call__(self, role: str, rows: tuple[int, int] | None = None) -> object:
+        """Return a weight, or rows of it."""
+        return self.read(f"{self.prefix}{role}", rows)
 
     def part(self, name: str) -> LayerWeights:
         """Return the weights below a name."""

@@ -1,0 +1,121 @@
+"""Language models: a decode step, a prefill and compiling of a decoder of 0.1B, against torch in float32.
+
+    python benchmarks/llm.py
+
+The decoder is a Llama with seeded weights: width 768, 12 layers, 12 heads, 32,000 tokens, context 256. Our weights are
+fp16, torch's float32; both have two threads. Times are the least of several runs, in turns: what else the machine does
+hits both. Memory is the peak of a process that loads the model, by what its weights take in fp16.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+import transformers
+
+import aneforge as af
+from aneforge.engine.kernels.library import using
+from aneforge.llm.architecture import count_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+THREADS = 2
+RUNS = 5
+TARGET = "m1"
+PROMPT, CONTEXT = 128, 256
+SETTINGS: dict[str, int] = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 2048,
+    "vocab_size": 32000,
+    "max_position_embeddings": CONTEXT,
+}
+
+
+def build_torch(folder: Path) -> torch.nn.Module:
+    """Write the decoder to a folder, and return it as torch runs it."""
+    config = transformers.AutoConfig.for_model("llama", **SETTINGS)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportArgumentType]
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType] - torch leaves it untyped
+    model = transformers.AutoModelForCausalLM.from_config(config)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    model.save_pretrained(str(folder))  # pyright: ignore[reportUnknownMemberType]
+    return cast("torch.nn.Module", model).eval()
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Return how long one run takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def compare(what: str, ours: Callable[[], object], theirs: Callable[[], object], most: float) -> None:
+    """Print the ratio of the shortest runs."""
+    taken = [(timed(ours), timed(theirs)) for _ in range(RUNS + 1)][1:]
+    mine, other = (min(times) for times in zip(*taken, strict=True))
+    print(f"{what}: {1e3 * mine:.1f} ms, torch float32 {1e3 * other:.1f} ms: {mine / other:.2f} times (at most {most})")
+
+
+def measure_memory(folder: Path) -> None:
+    """Print the peak of a process that loads the model and generates, less what the package takes by itself."""
+    loading = f"import sys; sys.argv = ['', 'load', {os.fspath(folder)!r}]; exec(open({__file__!r}).read())"
+    run = subprocess.run([sys.executable, "-c", loading], capture_output=True, text=True, check=True)
+    before, after, weights = map(float, run.stdout.split())
+    print(f"memory: {(after - before) / 1e6:.0f} MB for {weights / 1e6:.0f} MB of weights in fp16")
+
+
+def load_alone(folder: str) -> None:
+    """Load and generate in this process, and print its memory before and after, and the bytes of the weights."""
+    kilobytes = 1024
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobytes
+    lm = af.llm.load(folder, target=TARGET, context=CONTEXT)
+    lm.generate([1, 2, 3], max_new_tokens=2, end_tokens=())
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobytes
+    print(before, after, 2 * count_parameters(lm.config))
+
+
+def main() -> None:
+    """Measure."""
+    os.environ["ANEFORGE_CACHE_BYTES"] = "0"  # programs are compiled here, and not found
+    torch.set_num_threads(THREADS)
+    with tempfile.TemporaryDirectory() as name, torch.no_grad(), using(threads=THREADS):
+        folder = Path(name)
+        reference = build_torch(folder)
+        ids = list(range(100, 100 + PROMPT))
+        tokens = torch.tensor([ids])
+        lm = af.llm.load(folder, target=TARGET, context=CONTEXT)
+        step = timed(lm.step_program)
+        prefill = timed(lambda: lm.prefill_program(PROMPT))
+        print(
+            f"weights read, decode compiled: {step:.1f} s, prefill {prefill:.1f} s: {step + prefill:.1f} s (at most 6)"
+        )
+        compare(f"prefill of {PROMPT}", lambda: lm.prefill(ids), lambda: reference(tokens, use_cache=True), 3.0)
+        held = reference(tokens, use_cache=True).past_key_values
+
+        def our_step() -> None:
+            lm.step(5)
+            lm.rewind(PROMPT)
+
+        def their_step() -> None:
+            reference(torch.tensor([[5]]), past_key_values=held, use_cache=True)
+            held.crop(-1)
+
+        compare(f"decode step after {PROMPT} tokens", our_step, their_step, 2.5)
+        lm.release()
+        measure_memory(folder)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        load_alone(sys.argv[2])
+    else:
+        main()
