@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from aneforge.cli import dispatching, hwx_commands, invoking, language_models, programs, reference
+from aneforge.cli import dispatching, hwx_commands, invoking, language_models, planning, programs, reference
 from aneforge.cli.check import check
 from aneforge.cli.compare import compare
 from aneforge.cli.demo import demo
@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "dispatch-library": dispatching.dispatch_library,
     "doctor": reference.doctor,
     "demo": demo,
+    "llm plan": planning.plan,
     "llm run": language_models.run,
     "llm check": language_models.check,
     "llm export": language_models.export,

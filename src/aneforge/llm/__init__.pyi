@@ -8,6 +8,8 @@ from .checkpoint import FolderCheckpoint as FolderCheckpoint
 from .gguf import GgufCheckpoint as GgufCheckpoint
 from .language_model import LanguageModel as LanguageModel
 from .language_model import load as load
+from .planning import DecoderPlan as DecoderPlan
+from .planning import plan_decoder as plan_decoder
 from .settings import ModelSettings as ModelSettings
 from .speculative import Speculation as Speculation
 from .speculative import draft_by_model as draft_by_model

@@ -1,0 +1,269 @@
+"""`aneforge llm plan`: a language model chip by chip, before any weight is read."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads the types of parameters
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aneforge.cli import arguments as given
+from aneforge.errors import GraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from aneforge.llm.planning import ChipPlan, ContextPlan, DecoderPlan, PairPlan
+    from aneforge.llm.pricing import RunPrice
+
+__all__ = ["plan"]
+
+
+def plan(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder with config.json, a config.json, or a GGUF file; no weight is read.",
+            show_default=False,
+            readable=False,
+        ),
+    ],
+    target: given.Targets = None,
+    context: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="Places of the cache, separated by commas.")
+    ] = "512,2048",
+    lengths: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="Tokens of one step whose legality is asked for.")
+    ] = "1,32,64,128,256,512",
+    prompt: Annotated[int, typer.Option(min=1, help="Tokens that the first new one waits for.")] = 128,
+    encoding: Annotated[
+        str, typer.Option(metavar="NAME", help="Weights of the layers: fp16, int8, int4 or blockwise.")
+    ] = "fp16",
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICE=RATE",
+            help="Tokens per second of the prompt on another device, such as gpu=1200: is the engine faster? May be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    json: given.Json = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the plan as a page.", show_default=False, readable=False)
+    ] = None,
+    force: given.Force = False,
+) -> None:
+    """Plan a language model on every chip: programs, bytes, legal lengths, time to the first token, tokens per second.
+
+    Settings alone are read. Times are predictions with the interval that should hold eight of ten measurements. The
+    exit code is 1 where a chip does not run a context that was asked for.
+
+    Examples:
+    aneforge llm plan ./model -t {old},{new} --context 512,2048,8192
+
+    aneforge llm plan ./model/config.json -t {new} --prompt 512 --against gpu=900 --html plan.html
+    """
+    from aneforge.commands.language_plan_page import plan_html  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.model_and_targets import chosen_targets  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
+    from aneforge.llm.planning import plan_decoder  # noqa: PLC0415 - as above
+
+    given.refuse_json(json, model, force=force)
+    if html is not None:
+        refuse_output(html, model, force=force)
+    found = plan_decoder(
+        model,
+        chosen_targets(given.targets_given(target)),
+        contexts=numbers("--context", context),
+        lengths=numbers("--lengths", lengths),
+        prompt=prompt,
+        encoding=encoding,
+        against=rates(against or ()),
+    )
+    if html is not None:
+        save(html, plan_html(found))
+    if not given.write_json(json, "llm plan", found, ok=found.ok):
+        show_plan(found)
+    raise typer.Exit(0 if found.ok else 1)
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Return positive integers that are separated by commas, each once.
+
+    >>> numbers("--context", "512, 2048")
+    [512, 2048]
+
+    Raises:
+        GraphError: One is not a positive integer.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and int(part) for part in parts):
+        raise GraphError(f"{option} takes positive integers, separated by commas", seen=text, remedy=f"{option} 64,512")
+    return list(dict.fromkeys(int(part) for part in parts))
+
+
+def rates(texts: Sequence[str]) -> dict[str, float]:
+    """Return tokens per second by device.
+
+    >>> rates(["gpu=1200", "cpu=80.5"])
+    {'gpu': 1200.0, 'cpu': 80.5}
+
+    Raises:
+        GraphError: A text is not of that form.
+    """
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, rate = text.partition("=")
+        try:
+            number = float(rate)
+        except ValueError:
+            number = 0.0
+        if not equals or not name.strip() or not 0 < number < float("inf"):
+            raise GraphError("--against is not of the form DEVICE=RATE", seen=text, remedy="--against gpu=1200")
+        found[name.strip()] = number
+    return found
+
+
+def show_plan(found: DecoderPlan) -> None:
+    """Print a plan: a row for every chip and context, where the time goes, what compiles, the encodings."""
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+
+    out = console()
+    print_wrapped(
+        out,
+        f"{found.source}: {found.architecture}, {found.parameters / 1e6:,.1f} million parameters, {found.layers} "
+        f"layers of width {found.width}, {found.vocabulary:,} tokens, {found.positions:,} positions",
+        style="bold",
+    )
+    for note in found.notes:
+        print_wrapped(out, f"  {note}")
+    out.print()
+    show_runs(out, found.chips)
+    show_parts(out, found.chips)
+    show_pairs(out, found.chips)
+    show_encodings(out, found.chips)
+    for chip in found.chips:
+        for note in chip.notes:
+            print_wrapped(out, f"{chip.chip}: {note}")
+
+
+def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
+    """Print a row for every chip and context."""
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - as above
+    from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
+
+    columns = ["prog", "weights", "context", "cache", "first token", "tokens/s", "on chip", "mJ/token"]
+    table = plain_table(["chip", *columns], columns)
+    for chip in chips:
+        for one in chip.contexts:
+            decode, prefill = one.decode, one.prefill
+            table.add_row(
+                chip.chip,
+                str(chip.chunks if decode is None else decode.programs),
+                bytes_text(chip.weight_bytes),
+                str(one.context),
+                bytes_text(one.cache_bytes),
+                time_of(prefill),
+                rate_of(decode),
+                "-" if decode is None else bytes_text(max(run.peak for run in (decode, prefill) if run is not None)),
+                "-" if decode is None or decode.energy is None else f"{decode.energy.millijoules:.0f}",
+            )
+    out.print(table)
+    for chip in chips:
+        for one in chip.contexts:
+            for refusal in one.refusals:
+                print_wrapped(out, f"{chip.chip}, context {one.context}, {refusal}", style="red")
+        for text in dict.fromkeys(text for one in chip.contexts for text in comparison_texts(one)):
+            print_wrapped(out, f"{chip.chip}, {text}")
+    out.print()
+
+
+def comparison_texts(one: ContextPlan) -> Iterator[str]:
+    """Yield whether a prompt pays on the engine, against every device that was given."""
+    from aneforge.report.numbers import time_text  # noqa: PLC0415 - loaded when it is needed
+
+    words = {"yes": "pays", "no": "does not pay", "undecided": "is within the error bar"}
+    for compared in one.comparisons:
+        yield (
+            f"prompt of {one.prompt} tokens: {time_of(one.prefill)} here, {time_text(compared.microseconds)} on "
+            f"{compared.device}: the engine {words[compared.pays]}"
+        )
+
+
+def time_of(run: RunPrice | None) -> str:
+    """Return a time with its error; a dash where there is none."""
+    from aneforge.report.numbers import time_text  # noqa: PLC0415 - loaded when it is needed
+
+    return "-" if run is None else f"{time_text(run.microseconds)} ±{run.high / run.microseconds - 1:.0%}"
+
+
+def rate_of(run: RunPrice | None) -> str:
+    """Return tokens per second with their error; a dash where there are none."""
+    if run is None:
+        return "-"
+    return f"{run.tokens_per_second:.3g} ±{run.tokens_per_second_high / run.tokens_per_second - 1:.0%}"
+
+
+def show_parts(out: Console, chips: Sequence[ChipPlan]) -> None:
+    """Print where the time of a step goes."""
+    from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - loaded when it is needed
+
+    parts = ("weights", "attention", "other", "head", "dispatch", "copies")
+    table = plain_table(["time of a token", "context", *parts], ["context", *parts])
+    for chip in chips:
+        for one in chip.contexts:
+            if one.decode is not None:
+                split = one.decode.split
+                times = (split.weights, split.attention, split.other, split.head, split.dispatch, split.copies)
+                shares = [f"{spent / one.decode.microseconds:.0%}" for spent in times]
+                table.add_row(chip.chip, str(one.context), *shares)
+    if table.row_count:
+        out.print(table)
+        out.print()
+
+
+def show_pairs(out: Console, chips: Sequence[ChipPlan]) -> None:
+    """Print which lengths compile against which contexts, and the rule that breaks the others."""
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+
+    for chip in chips:
+        asked = [one for one in chip.pairs if one.verdict != "longer"]
+        bad = [one for one in asked if one.verdict == "illegal"]
+        print_wrapped(out, f"{chip.chip}: {len(asked) - len(bad)} of {len(asked)} pairs of length and context compile")
+        for context, rules in dict.fromkeys((one.context, one.rules) for one in bad):
+            same = [one for one in bad if (one.context, one.rules) == (context, rules)]
+            print_wrapped(out, f"  {lengths_of(same)} at context {context}: {', '.join(rules)}: {same[0].reason}")
+    out.print()
+
+
+def lengths_of(pairs: Sequence[PairPlan]) -> str:
+    """Return lengths in words."""
+    return f"length{'s' if len(pairs) > 1 else ''} {', '.join(str(one.length) for one in pairs)}"
+
+
+def show_encodings(out: Console, chips: Sequence[ChipPlan]) -> None:
+    """Print the encodings of weights side by side."""
+    from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.numbers import bytes_text, time_text  # noqa: PLC0415 - as above
+
+    columns = ["bytes", "programs", "a token", "error"]
+    table = plain_table(["weights", "chip", *columns], columns)
+    for chip in chips:
+        for one in chip.encodings:
+            error = f"±{one.decode_high / one.decode_microseconds - 1:.0%}"
+            table.add_row(
+                one.encoding,
+                chip.chip,
+                bytes_text(one.weight_bytes),
+                str(one.programs),
+                f"{time_text(one.decode_microseconds)} {error}",
+                f"{one.error:.2%}",
+            )
+    out.print(table)

@@ -1,0 +1,359 @@
+"""The plan of a language model before any weight is read: chip by chip, context by context.
+
+Settings (`config.json`) are enough. For every chip and context there are the bytes of weights and cache, programs, the
+time to the first token and tokens per second with error bars and their parts; for every pair of a length and a context
+whether a step of so many tokens compiles, and the rule that breaks it; and the encodings of weights side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import aneforge as af
+from aneforge.errors import GraphError, NotSupportedError
+from aneforge.llm.architecture import AttentionSpec, count_parameters, expect_context
+from aneforge.llm.architectures import describe_decoder
+from aneforge.llm.checkpoint import read_settings
+from aneforge.llm.pricing import ChipPricing, DecoderGraphs
+from aneforge.llm.settings import ModelSettings
+from aneforge.optimise.compress.encodings import blockwise, int4_palette, int8_per_channel
+from aneforge.records import dataclass
+from aneforge.rules.rule import Severity
+from aneforge.targets import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from aneforge.llm.architecture import DecoderConfig
+    from aneforge.llm.pricing import GraphPrice, RunPrice
+    from aneforge.targets import Place, TargetLike
+
+__all__ = [
+    "DEFAULT_CONTEXTS",
+    "DEFAULT_LENGTHS",
+    "ENCODINGS",
+    "ChipPlan",
+    "Comparison",
+    "ContextPlan",
+    "DecoderPlan",
+    "EncodingPlan",
+    "PairPlan",
+    "plan_decoder",
+    "read_decoder",
+]
+
+DEFAULT_CONTEXTS = (512, 2048)
+DEFAULT_LENGTHS = (1, 32, 64, 128, 256, 512)
+DEFAULT_PROMPT = 128
+ENCODINGS: Mapping[str, str] = {"fp16": "dense", "int8": "int8", "int4": "palette4", "blockwise": "blockwise"}
+"""Encodings by the names that `compress=` has for them, and those that constants have."""
+ENCODERS = {"int8": int8_per_channel, "int4": int4_palette, "blockwise": blockwise}
+SAMPLE_ROWS = 4
+"""Rows of random weights that the error of an encoding is measured on."""
+HALF = 2
+STOPPING = (Severity.REJECT, Severity.OVERSIZE)
+NO_SPLIT = "no split exists"
+COUNTED = re.compile(r"^\d+ (?=products )")
+"""Notes on a graph count its layers, which are those of one layer of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Whether a prompt is faster on the engine than elsewhere, by the figure that the user gave."""
+
+    device: str
+    microseconds: float
+    """What the prompt takes there."""
+    pays: str
+    """yes or no where the whole interval of the prediction is on one side, else undecided."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPlan:
+    """What a context costs on a chip."""
+
+    context: int
+    cache_bytes: int
+    prompt: int
+    """Tokens of the prompt, padded as they are run."""
+    prefill: RunPrice | None
+    decode: RunPrice | None
+    """None where the chip does not run it; `refusals` says why."""
+    refusals: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PairPlan:
+    """Whether a step of so many tokens against a cache of a context compiles."""
+
+    length: int
+    context: int
+    verdict: str
+    """legal, split (an operation is oversize, and the compiler splits it), illegal, or longer (than the context)."""
+    rules: tuple[str, ...]
+    """The rules that objected."""
+    reason: str
+    """What the first of them says."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingPlan:
+    """The weights of layers in one encoding."""
+
+    encoding: str
+    weight_bytes: int
+    programs: int
+    decode_microseconds: float
+    decode_low: float
+    decode_high: float
+    error: float
+    """Relative error of random normal weights: a trained model's own differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChipPlan:
+    """A decoder on one chip."""
+
+    chip: str
+    target: str
+    weight_bytes: int
+    chunks: int
+    """Programs that the weights need, for decoding and for a prompt each."""
+    largest_chunk_bytes: int
+    vocabulary_tiles: int
+    contexts: tuple[ContextPlan, ...]
+    pairs: tuple[PairPlan, ...]
+    encodings: tuple[EncodingPlan, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderPlan:
+    """A decoder on several chips; `plan_decoder` makes one.
+
+    >>> empty = DecoderPlan("", "llama", 0, 0, 0, 0, 0, chips=(), notes=())
+    >>> empty.ok
+    True
+    """
+
+    source: str
+    architecture: str
+    parameters: int
+    layers: int
+    width: int
+    vocabulary: int
+    positions: int
+    chips: tuple[ChipPlan, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Every chip runs a prompt and a step in every context that was asked for."""
+        return not any(one.refusals for chip in self.chips for one in chip.contexts)
+
+
+def read_decoder(path: str | os.PathLike[str]) -> tuple[DecoderConfig, str]:
+    """Return the plan of layers of a model folder, a `config.json` or a GGUF file, and its path; no weight is read.
+
+    Raises:
+        CheckpointError: There are no settings, or one is wrong.
+        UnsupportedModelError: The model has no form here.
+    """
+    source = os.fspath(path)
+    if Path(path).suffix == ".gguf":
+        from aneforge.llm.gguf import GgufCheckpoint  # noqa: PLC0415 - it needs an extra
+
+        return describe_decoder(ModelSettings(GgufCheckpoint(path).settings, source)), source
+    return describe_decoder(ModelSettings(read_settings(path), source)), source
+
+
+def plan_decoder(
+    model: str | os.PathLike[str] | DecoderConfig,
+    targets: Iterable[TargetLike],
+    *,
+    contexts: Sequence[int] = DEFAULT_CONTEXTS,
+    lengths: Sequence[int] = DEFAULT_LENGTHS,
+    prompt: int = DEFAULT_PROMPT,
+    encoding: str = "fp16",
+    against: Mapping[str, float] | None = None,
+) -> DecoderPlan:
+    """Return what a language model takes on chips: no weight is read, its settings are enough.
+
+    `prompt` is how many tokens the first one waits for; `encoding` is that of the weights: fp16, int8, int4, blockwise.
+    `against` gives tokens per second of the prompt on other devices, by name, to say where a prompt is faster.
+
+    >>> import aneforge as af
+    >>> small = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+    ...          "num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 1000}
+    >>> config = af.llm.describe_decoder(af.llm.ModelSettings(small, "config.json"))
+    >>> plan = plan_decoder(config, [af.targets.Family.A16], contexts=[256], lengths=[1, 64])
+    >>> plan.chips[0].chunks, [one.verdict for one in plan.chips[0].pairs], plan.ok
+    (1, ['legal', 'legal'], True)
+
+    Raises:
+        CheckpointError: There are no settings, or one is wrong.
+        UnsupportedModelError: The model has no form here, or a context is longer than its positions.
+        GraphError: A number is below 1, there is no such encoding, or a prompt is longer than every context.
+    """
+    config, source = (model, "") if isinstance(model, af.llm.DecoderConfig) else read_decoder(model)
+    if encoding not in ENCODINGS:
+        raise GraphError("there is no such encoding of weights", seen=encoding, limit=", ".join(ENCODINGS))
+    for name, numbers in (("context", contexts), ("length", lengths), ("prompt", [prompt])):
+        if not numbers or min(numbers) < 1:
+            raise GraphError(f"a {name} must be 1 or more", seen=list(numbers))
+    for context in contexts:
+        expect_context(config, context, source)
+    given = dict(against or {})
+    for device, rate in given.items():
+        if not 0 < rate < float("inf"):
+            raise GraphError(f"the speed of {device} must be positive, in tokens per second", seen=rate)
+    errors = {name: encoding_error(config.width, name) for name in ENCODINGS}
+    asked = Asked(tuple(contexts), tuple(lengths), prompt, encoding, given)
+    graphs = {name: DecoderGraphs(config, stored) for name, stored in ENCODINGS.items()}
+    chips = [plan_chip(graphs, place_of(target), asked, errors) for target in targets]
+    return DecoderPlan(
+        source=source,
+        architecture=config.architecture,
+        parameters=count_parameters(config),
+        layers=len(config.layers),
+        width=config.width,
+        vocabulary=config.vocabulary,
+        positions=config.positions,
+        chips=tuple(chips),
+        notes=tuple(config.notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a plan is asked for."""
+
+    contexts: tuple[int, ...]
+    lengths: tuple[int, ...]
+    prompt: int
+    encoding: str
+    against: Mapping[str, float]
+
+
+def plan_chip(graphs: Mapping[str, DecoderGraphs], place: Place, asked: Asked, errors: Mapping[str, float]) -> ChipPlan:
+    """Return the plan of one chip."""
+    heads: dict[tuple[object, ...], GraphPrice] = {}
+    pricings = {name: ChipPricing(one, place, heads) for name, one in graphs.items()}
+    pricing = pricings[asked.encoding]
+    found = tuple(
+        plan_context(pricing, context, min(asked.prompt, context), asked.against) for context in asked.contexts
+    )
+    pairs = tuple(plan_pair(pricing, length, context) for context in asked.contexts for length in asked.lengths)
+    shortest = min(asked.contexts)
+    encodings = [plan_encoding(name, one, shortest, errors[name]) for name, one in pricings.items()]
+    notes = [note for one in pricing.priced.values() for note in one.cost.notes]
+    return ChipPlan(
+        chip=place.name,
+        target=place.target.name,
+        weight_bytes=pricing.weight_bytes,
+        chunks=len(pricing.chunks),
+        largest_chunk_bytes=max(one.bytes for one in pricing.chunks),
+        vocabulary_tiles=len(pricing.tiles),
+        contexts=found,
+        pairs=pairs,
+        encodings=tuple(one for one in encodings if one is not None),
+        notes=tuple(dict.fromkeys(COUNTED.sub("", note) for note in notes)),
+    )
+
+
+def plan_context(pricing: ChipPricing, context: int, prompt: int, against: Mapping[str, float]) -> ContextPlan:
+    """Return what a context costs."""
+    refusals: list[str] = []
+    runs: list[RunPrice | None] = []
+    for what, tokens in (("prompt", prompt), ("step", 1)):
+        try:
+            runs.append(pricing.run(tokens, context, prompt=what == "prompt"))
+        except NotSupportedError as error:
+            refusals.append(f"{what}: {refusal_of(pricing, tokens, context, what == 'prompt') or error.message}")
+            runs.append(None)
+    prefill, decode = runs
+    compared = () if prefill is None else tuple(compare(prefill, device, rate) for device, rate in against.items())
+    return ContextPlan(
+        context, cache_bytes(pricing.config, context), prompt, prefill, decode, tuple(refusals), compared
+    )
+
+
+def refusal_of(pricing: ChipPricing, tokens: int, context: int, prompt: bool) -> str:  # noqa: FBT001 - which graphs
+    """Return the first rule that stops a layer, and what it says; nothing where only the compiler refuses it."""
+    for number in pricing.graphs.kinds:
+        graph = pricing.graphs.layer(number, tokens, context, prompt=prompt)
+        for found in af.preflight(graph, pricing.place.target).findings:
+            if found.severity in STOPPING:
+                return f"{found.rule}: {found.message}"
+    return ""
+
+
+def compare(prefill: RunPrice, device: str, rate: float) -> Comparison:
+    """Return whether a prompt is faster on the engine than on a device of a speed."""
+    there = prefill.tokens * 1e6 / rate
+    pays = "yes" if prefill.high < there else "no" if prefill.low > there else "undecided"
+    return Comparison(device, there, pays)
+
+
+def cache_bytes(config: DecoderConfig, context: int) -> int:
+    """Return the bytes of keys and values of all layers.
+
+    >>> from aneforge.llm.settings import ModelSettings
+    >>> small = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
+    ...          "intermediate_size": 16, "vocab_size": 32}
+    >>> cache_bytes(describe_decoder(ModelSettings(small, "config.json")), 100)
+    9600
+    """
+    mixers = [layer.mixer for layer in config.layers if isinstance(layer.mixer, AttentionSpec)]
+    return sum(2 * HALF * one.key_value_heads * one.head_width * context for one in mixers)
+
+
+def plan_pair(pricing: ChipPricing, length: int, context: int) -> PairPlan:
+    """Return whether a step of so many tokens compiles, by the layers of every kind and the head."""
+    if length > context:
+        return PairPlan(length, context, "longer", (), "the step has more tokens than the cache has places")
+    graphs = [pricing.graphs.layer(number, length, context) for number in pricing.graphs.kinds]
+    graphs.append(pricing.graphs.head(length, pricing.tile))
+    verdicts = [af.preflight(graph, pricing.place.target) for graph in graphs]
+    found = [one for verdict in verdicts for one in verdict.findings if one.severity in STOPPING]
+    if not found:
+        return PairPlan(length, context, "legal", (), "")
+    rules = tuple(dict.fromkeys(one.rule for one in found))
+    whole = any(verdict.reject or any(NO_SPLIT in text for text in verdict.splits) for verdict in verdicts)
+    return PairPlan(length, context, "illegal" if whole else "split", rules, found[0].message)
+
+
+def plan_encoding(encoding: str, pricing: ChipPricing, context: int, error: float) -> EncodingPlan | None:
+    """Return the weights in one encoding, and what a step takes then; None where the chip does not run the step."""
+    try:
+        run = pricing.step(1, context)
+    except NotSupportedError:
+        return None
+    return EncodingPlan(
+        encoding=encoding,
+        weight_bytes=pricing.weight_bytes,
+        programs=run.programs,
+        decode_microseconds=run.microseconds,
+        decode_low=run.low,
+        decode_high=run.high,
+        error=error,
+    )
+
+
+def encoding_error(width: int, encoding: str) -> float:
+    """Return the relative error of random normal weights of a width in an encoding; fp16 is what others are against.
+
+    >>> encoding_error(512, "fp16"), 0.003 < encoding_error(512, "int8") < 0.02
+    (0.0, True)
+    """
+    encode = ENCODERS.get(encoding)
+    if encode is None:
+        return 0.0
+    weight = np.random.default_rng(0).standard_normal((SAMPLE_ROWS, width)).astype(np.float16)
+    return float(np.linalg.norm(encode(weight).dense() - weight.astype(np.float64)) / np.linalg.norm(weight))

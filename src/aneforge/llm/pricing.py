@@ -1,0 +1,352 @@
+"""What one run of a decoder costs on a chip, from the graphs of single layers with weights that have no values.
+
+All layers of one kind are one graph, priced once: a run is so many times its layer, the head, and the calls of as many
+programs as the weights need. What the host hands to the cache stays there, so the ports of the cache are not copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from aneforge.analysis.cost import price, spread_of
+from aneforge.analysis.energy import microjoules
+from aneforge.analysis.machine import INTERVAL, machine_of
+from aneforge.analysis.work import work_of
+from aneforge.compiler.compile import compile_graph
+from aneforge.llm.architecture import weight_shapes
+from aneforge.llm.chunks import split_layers
+from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, split_vocabulary, step_graph
+from aneforge.ops.declared import Declared, declare
+from aneforge.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import aneforge as af
+    from aneforge.analysis.cost import Cost
+    from aneforge.analysis.machine import Machine
+    from aneforge.analysis.work import ProgramWork
+    from aneforge.compiler.compile import Compiled
+    from aneforge.llm.architecture import DecoderConfig
+    from aneforge.llm.chunks import Chunk
+    from aneforge.targets import Place
+
+__all__ = ["ChipPricing", "DeclaredWeights", "DecoderGraphs", "Energy", "RunPrice", "TimeSplit"]
+
+MIXERS = ("query.weight", "key.weight", "value.weight")
+"""Ends of the roles of weights after which attention begins, up to the one that ends it."""
+LEAVES_ATTENTION = "output.weight"
+CACHE_PORTS = ("keys_", "values_")
+HALF = 2
+"""Bytes of a number in fp16."""
+
+
+class DeclaredWeights:
+    """Weights of a decoder without values: matrices of layers in an encoding, the head and vectors in fp16."""
+
+    def __init__(self, config: DecoderConfig, encoding: str = "dense") -> None:
+        self.shapes = weight_shapes(config)
+        self.encoding = encoding
+        self.held: dict[tuple[str, tuple[int, int] | None], Declared] = {}
+
+    def __call__(self, role: str, rows: tuple[int, int] | None = None) -> Declared:
+        """Return a weight by its role, or rows of it."""
+        if (role, rows) not in self.held:
+            shape = self.shapes[role]
+            taken = shape if rows is None else (rows[1] - rows[0], *shape[1:])
+            stored = self.encoding if len(taken) > 1 and role.startswith("layers.") else "dense"
+            self.held[role, rows] = declare(taken, "fp16", stored, name=role)
+        return self.held[role, rows]
+
+    def layer_bytes(self, number: int) -> int:
+        """Return the bytes of the weights of a layer."""
+        prefix = f"layers.{number}."
+        return sum(self(role).nbytes for role in self.shapes if role.startswith(prefix))
+
+    @property
+    def share(self) -> float:
+        """What the encoding leaves of the fp16 bytes of matrices in layers."""
+        matrices = [role for role, shape in self.shapes.items() if role.startswith("layers.0.") and len(shape) > 1]
+        return sum(self(role).nbytes for role in matrices) / sum(self(role).type.nbytes for role in matrices)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSplit:
+    """Where the time of a run goes, in microseconds; the parts add up to it."""
+
+    weights: float
+    """Layers that read weights, in all but the head."""
+    attention: float
+    """What is between the projections of queries, keys and values and that of the result: positions, cache, softmax."""
+    other: float
+    """Norms, activations and residuals."""
+    head: float
+    dispatch: float
+    copies: float
+    """What the host copies to and from the engine's memory."""
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.weights + self.attention + self.other + self.head + self.dispatch + self.copies
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """What the engine draws for one run, in millijoules; the rest of the chip is not in it."""
+
+    millijoules: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunPrice:
+    """One run of the whole decoder."""
+
+    tokens: int
+    microseconds: float
+    low: float
+    high: float
+    """The interval that should hold eight of ten measurements."""
+    split: TimeSplit
+    programs: int
+    peak: int
+    """Most bytes that are on chip at a time."""
+    energy: Energy | None
+    """None where nobody measured the power of the chip."""
+    tokens_per_second: float
+    tokens_per_second_low: float
+    tokens_per_second_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPrice:
+    """One graph that was compiled and priced."""
+
+    cost: Cost
+    work: ProgramWork
+    peak: int
+    weights: float
+    attention: float
+    other: float
+    bytes_in: int
+    bytes_out: int
+    """What the host copies, without the ports of the cache."""
+
+    @property
+    def inside(self) -> float:
+        """Microseconds of all layers."""
+        return self.weights + self.attention + self.other
+
+
+class DecoderGraphs:
+    """The graphs of single layers and of a tile of the head, each made once for all chips."""
+
+    def __init__(self, config: DecoderConfig, encoding: str = "dense") -> None:
+        self.config = config
+        self.weights = DeclaredWeights(config, encoding)
+        self.made: dict[tuple[object, ...], af.Graph] = {}
+
+    def layer(self, number: int, tokens: int, context: int, *, prompt: bool = False) -> af.Graph:
+        """Return one layer: of a whole prompt, or of a step against a cache."""
+        key = ("layer", number, tokens, 0 if prompt else context, prompt)
+        if key not in self.made:
+            part = DecoderPart(self.config, self.weights, context, number, number + 1, head=False, vocabulary_tile=1)
+            self.made[key] = prefill_graph(part, tokens) if prompt else step_graph(part, tokens)
+        return self.made[key]
+
+    def head(self, tokens: int, rows: int, *, prompt: bool = False) -> af.Graph:
+        """Return the head with so many rows of the vocabulary: of a prompt's last token, or of all tokens of a step."""
+        key = ("head", tokens, rows, prompt)
+        if key not in self.made:
+            config, count = replace(self.config, vocabulary=rows), len(self.config.layers)
+            part = DecoderPart(config, self.weights, tokens, count, count, head=True, vocabulary_tile=rows)
+            self.made[key] = prefill_graph(part, tokens) if prompt else step_graph(part, tokens)
+        return self.made[key]
+
+    @cached_property
+    def kinds(self) -> Mapping[int, int]:
+        """The first layer of every kind, and how many there are of it."""
+        counts = Counter(self.config.layers)
+        return {self.config.layers.index(layer): count for layer, count in counts.items()}
+
+
+class ChipPricing:
+    """Prices of one decoder on one chip, in one encoding of its weights."""
+
+    def __init__(self, graphs: DecoderGraphs, place: Place, heads: dict[tuple[object, ...], GraphPrice]) -> None:
+        """Prepare for a chip; `heads` are the prices of its head, which is the same in every encoding."""
+        self.graphs, self.place, self.heads = graphs, place, heads
+        self.config, self.weights = graphs.config, graphs.weights
+        limits = place.target.limits
+        self.chunk_bytes = limits.integer("program_constant_bytes")
+        self.tiles = split_vocabulary(self.config.vocabulary, limits.integer("max_tensor_dim"))
+        """The vocabulary as the outputs of the head have it."""
+        self.priced: dict[tuple[object, ...], GraphPrice] = {}
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The rates of the chip."""
+        return machine_of(self.place)
+
+    @cached_property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Layers as programs hold them."""
+        return split_layers(self.config, self.chunk_bytes, self.weights.share)
+
+    @property
+    def tile(self) -> int:
+        """Rows of the longest tile of the vocabulary; the others have one less at most."""
+        return max(end - begin for begin, end in self.tiles)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights that the engine reads: layers, last norm, head; the host keeps the embeddings."""
+        head = self.config.vocabulary * self.config.width * HALF
+        final = sum(self.weights(role).nbytes for role in self.weights.shapes if role.startswith("final_norm."))
+        return sum(self.weights.layer_bytes(number) for number in range(len(self.config.layers))) + final + head
+
+    def step(self, tokens: int, context: int) -> RunPrice:
+        """Return the price of a run of a few tokens against a cache.
+
+        Raises:
+            IllegalGraphError: An operation cannot run on the chip.
+        """
+        return self.run(tokens, context, prompt=False)
+
+    def prefill(self, tokens: int, context: int) -> RunPrice:
+        """Return the price of a prompt of so many tokens at once.
+
+        Raises:
+            IllegalGraphError: An operation cannot run on the chip.
+        """
+        return self.run(tokens, context, prompt=True)
+
+    def run(self, tokens: int, context: int, *, prompt: bool) -> RunPrice:
+        """Return the price of a prompt, or of a step."""
+        found: dict[int, GraphPrice] = {}
+        for number in self.graphs.kinds:
+            key = (number, tokens, 0 if prompt else context, prompt)
+            if key not in self.priced:
+                graph = self.graphs.layer(number, tokens, context, prompt=prompt)
+                self.priced[key] = price_graph(graph, self.place, self.machine)
+            found[number] = self.priced[key]
+        last = ("head", tokens, prompt)
+        if last not in self.heads:
+            graph = self.graphs.head(tokens, self.tile, prompt=prompt)
+            self.heads[last] = price_graph(graph, self.place, self.machine)
+        return self.whole(tokens, self.graphs.kinds, found, self.heads[last])
+
+    def whole(
+        self, tokens: int, layers: Mapping[int, int], found: Mapping[int, GraphPrice], head: GraphPrice
+    ) -> RunPrice:
+        """Return the price of a run of all layers and the head, in as many programs as there are chunks."""
+        machine, tiles = self.machine, len(self.tiles)
+        many = [(found[number], count) for number, count in layers.items()]
+        rows = tokens * self.config.width * HALF
+        # Between two layers of one program the residual stays on chip, where a graph of one layer reads and writes it.
+        joints = len(self.config.layers) - sum(one.last > one.first for one in self.chunks)
+        kept = min(2 * joints * rows / machine.activation, sum(one.other * count for one, count in many))
+        # Every program is given the residual, and what says where tokens are.
+        places = max(one.bytes_in for one, _ in many)
+        bytes_in = places * len(self.chunks)
+        between = rows * (len(self.chunks) - 1)
+        bytes_out = sum((one.bytes_out - rows) * count for one, count in many) + head.bytes_out * tiles + between
+        cuts = sum((len(one.cost.programs) - 1) * count for one, count in many)
+        programs = len(self.chunks) + cuts
+        own = sum((one.cost.dispatch - machine.dispatch) * count for one, count in many)
+        split = TimeSplit(
+            weights=sum(one.weights * count for one, count in many),
+            attention=sum(one.attention * count for one, count in many),
+            other=sum(one.other * count for one, count in many) - kept,
+            head=head.inside * tiles,
+            dispatch=len(self.chunks) * machine.dispatch + own,
+            copies=bytes_in / machine.host_in + bytes_out / machine.host_out,
+        )
+        total = split.total
+        width = math.exp(INTERVAL * spread_of(machine, (split.dispatch + split.copies) / total))
+        peak = max(head.peak, *(one.peak for one, _ in many))
+        works = [*((one.work, count) for one, count in many), (head.work, tiles)]
+        rate = tokens * 1e6 / total
+        return RunPrice(
+            tokens=tokens,
+            microseconds=total,
+            low=total / width,
+            high=total * width,
+            split=split,
+            programs=programs,
+            peak=peak,
+            energy=energy_of(machine, total, works),
+            tokens_per_second=rate,
+            tokens_per_second_low=rate / width,
+            tokens_per_second_high=rate * width,
+        )
+
+
+def energy_of(machine: Machine, microseconds: float, works: list[tuple[ProgramWork, int]]) -> Energy | None:
+    """Return the energy of so much time and work, where the power of the chip was measured."""
+    if machine.power is None:
+        return None
+    macs = sum(work.macs * count for work, count in works)
+    moved = sum(work.dram_bytes * count for work, count in works)
+    value = microjoules(machine.power, microseconds, macs, moved) / 1e3
+    factor = math.exp(INTERVAL * machine.power.spread)
+    return Energy(value, value / factor, value * factor)
+
+
+def price_graph(graph: af.Graph, place: Place, machine: Machine) -> GraphPrice:
+    """Compile a graph, price it, and share its time out.
+
+    Raises:
+        IllegalGraphError: An operation cannot run on the chip.
+    """
+    compiled = compile_graph(graph, place)
+    work = work_of(compiled)
+    cost = price(work, machine)
+    roles, attention = roles_of(compiled), attention_layers(compiled)
+    times = {"weights": 0.0, "attention": 0.0, "other": 0.0}
+    for layer in cost.layers:
+        part = "weights" if roles.get(layer.name) else "attention" if layer.name in attention else "other"
+        times[part] += layer.microseconds
+    ports = [
+        sum(port.value.type.nbytes for port in side if not port.name.startswith(CACHE_PORTS) or not cached)
+        for side, cached in ((compiled.program.inputs, True), (compiled.program.outputs, has_cache(compiled)))
+    ]
+    return GraphPrice(cost, work, compiled.plan.peak, **times, bytes_in=ports[0], bytes_out=ports[1])
+
+
+def has_cache(compiled: Compiled) -> bool:
+    """Return whether keys and values that a program gives stay in the buffers that it read them from."""
+    return any(port.name.startswith(CACHE_PORTS) for port in compiled.program.inputs)
+
+
+def roles_of(compiled: Compiled) -> dict[str, str]:
+    """Return the matrix that each layer reads, by the role of the weight; vectors are norms and biases."""
+    return {
+        layer.name: constant.name
+        for layer in compiled.program.layers
+        for _, constant in layer.constants()
+        if isinstance(constant, Declared) and constant.type.rank > 1 and constant.name
+    }
+
+
+def attention_layers(compiled: Compiled) -> set[str]:
+    """Return the layers between the projections of queries, keys and values and that of the result."""
+    roles, inside, found = roles_of(compiled), set[str](), set[str]()
+    cache = {port.value.name for port in compiled.program.inputs if port.name.startswith((*CACHE_PORTS, "placement"))}
+    inside |= cache
+    for layer in compiled.program.layers:
+        role = roles.get(layer.name, "")
+        if role.endswith(LEAVES_ATTENTION):
+            continue
+        if role.endswith(MIXERS):
+            inside |= {value.name for value in layer.results}
+        elif any(value.name in inside for value in layer.bottoms):
+            inside |= {value.name for value in layer.results}
+            found.add(layer.name)
+    return found
