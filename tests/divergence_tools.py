@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import HealthCheck
 
+import aneforge as af
 from aneforge.analysis.divergence.graphs import Divergence, Strength, divergence
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import GraphError, NotSupportedError
+from aneforge.testing.graphs import DrawnGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.engine.execution.run import Executable
-    from aneforge.testing.graphs import DrawnGraph
 
     Array = npt.NDArray[Any]
     Inputs = Mapping[str, Array]
@@ -112,6 +113,14 @@ class Tally:
             f"difference; {self.unknown} on results that the engine does not know; "
             f"{self.refused} graphs do not run on both targets"
         )
+
+
+def fed(drawn: DrawnGraph) -> DrawnGraph:
+    """Return a graph that something is fed to: where an operation reads constants alone, an input beside it."""
+    if drawn.graph.inputs:
+        return drawn
+    beside = af.input((1, 2), name="beside")
+    return DrawnGraph(af.Graph({**drawn.graph.outputs, "beside_out": beside.relu()}), {"beside": np.ones((1, 2))})
 
 
 def judged(drawn: DrawnGraph, pair: tuple[str, str], tally: Tally) -> Divergence | None:

@@ -19,7 +19,7 @@ from aneforge.analysis.matrix import compile_matrix
 from aneforge.ops.table import ops
 from aneforge.testing.graphs import DrawnGraph, graphs, one_operation
 from aneforge.testing.networks import networks
-from divergence_tools import PAIRS, SLOW, Tally, judged
+from divergence_tools import PAIRS, SLOW, Tally, fed, judged
 
 if TYPE_CHECKING:
     from aneforge.ops.op import Op
@@ -57,7 +57,7 @@ def judge_some(strategy: st.SearchStrategy[DrawnGraph], number: int, tally: Tall
 
     @seed(number)
     @settings(SWEEP, derandomize=False, max_examples=AT_A_TIME)
-    @given(strategy, st.sampled_from(PAIRS))
+    @given(strategy.map(fed), st.sampled_from(PAIRS))
     def sweep(drawn: DrawnGraph, pair: tuple[str, str]) -> None:
         judged(drawn, pair, tally)
 
@@ -76,7 +76,7 @@ def verdicts_on(op: Op) -> Counter[tuple[str, bool]]:
     found: Counter[tuple[str, bool]] = Counter()
 
     @settings(SWEEP, max_examples=OPERATION_SAMPLES)
-    @given(one_operation(op))
+    @given(one_operation(op).map(fed))
     def sweep(drawn: DrawnGraph) -> None:
         for entry in compile_matrix(drawn.graph).entries:
             assert entry.ok or all(entry.reasons)
