@@ -48,19 +48,30 @@ class Block(nn.Module):
 
 
 class Words(nn.Module):
-    """An embedding, a block and a linear layer with the same table: the next of a few words."""
-
-    gain: torch.Tensor
+    """An embedding, a block and a linear layer: the next of a few words."""
 
     def __init__(self, words: int = 7, width: int = 8) -> None:
         super().__init__()
         self.table, self.block, self.head = nn.Embedding(words, width), Block(width), nn.Linear(width, words)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores [batch · places, words]."""
+        return cast("torch.Tensor", self.head(self.block(self.table(x))).flatten(0, 1))
+
+
+class TiedWords(Words):
+    """The same with one table at both ends, and a buffer."""
+
+    gain: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
         self.head.weight = self.table.weight
         self.register_buffer("gain", torch.tensor([0.5]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return scores [batch · places, words]."""
-        return cast("torch.Tensor", self.head(self.block(self.table(x)) * self.gain).flatten(0, 1))
+        return super().forward(x) * self.gain
 
 
 class Images(nn.Module):
@@ -94,5 +105,7 @@ def images() -> TorchNetwork:
 
 
 def words() -> TorchNetwork:
-    """Return a language model whose inputs and targets are indices."""
-    return TorchNetwork(Words(), functional.cross_entropy, (torch.randint(0, 7, (2, 5)), torch.randint(0, 7, (10,))))
+    """Return a language model whose inputs and targets are indices, with one table at both ends."""
+    return TorchNetwork(
+        TiedWords(), functional.cross_entropy, (torch.randint(0, 7, (2, 5)), torch.randint(0, 7, (10,)))
+    )
