@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import CheckpointError, Location
+from aneforge.llm.architecture import weight_shapes
+from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,17 +33,25 @@ class BakedWeights:
         self.weights = weights
         self.config = weights.config
         self.residual_scale = residual_scale
-        self.held: dict[tuple[str, tuple[int, int] | None], Array] = {}
+        self.held: dict[tuple[str, tuple[int, int] | None], Dense] = {}
 
-    def __call__(self, role: str, rows: tuple[int, int] | None = None) -> Array:
-        """Return a weight, or rows of it, in fp16."""
+    def __call__(self, role: str, rows: tuple[int, int] | None = None) -> Dense:
+        """Return a weight, or rows of it, as a constant: graphs take it as it is, where an array would be copied."""
         key = role, rows
         if key not in self.held:
-            if rows is None:
-                self.held[key] = self.in_half(role, self.weights.read(role))
-            else:
-                self.held[key] = self(role)[slice(*rows)]
+            self.held[key] = Dense.owning(self.bake(role, rows))
         return self.held[key]
+
+    def bake(self, role: str, rows: tuple[int, int] | None) -> Array:
+        """Return a weight, or rows of it, in fp16, converted in parts."""
+        shape = weight_shapes(self.config)[role]
+        count = shape[0] if rows is None else rows[1] - rows[0]
+        made = np.empty((count, *shape[1:]), np.float16)
+        filled = 0
+        for block in self.weights.blocks(role, rows):
+            made[filled : filled + len(block)] = self.in_half(role, block)
+            filled += len(block)
+        return made
 
     def in_half(self, role: str, values: Array) -> Array:
         """Return values in fp16, scaled where they write into the residual."""
@@ -69,5 +79,5 @@ class BakedWeights:
         """Return rows of a table in float32: from memory where it is there, else from the file."""
         table = self.held.get((role, None))
         if table is not None:
-            return table[list(places)].astype(np.float32)
+            return table.values[list(places)].astype(np.float32)
         return np.concatenate([self.weights.read_row(role, place) for place in places])

@@ -254,7 +254,8 @@ class FolderCheckpoint:
                 limit=", ".join(ELEMENT_TYPES),
                 remedy="take the checkpoint that is not quantised; compress= encodes the weights for the engine",
             )
-        file = self.open(self.places[name])
+        # Mapped for this tensor alone: pages of a file that stays mapped count as memory of the process.
+        file = open_tensors(self.folder / self.places[name])
         return file.get_tensor(name) if rows == slice(None) else file.get_slice(name)[rows]
 
 

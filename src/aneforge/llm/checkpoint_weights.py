@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +14,16 @@ from aneforge.llm.settings import ModelSettings
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from aneforge.llm.architecture import DecoderConfig, WeightSource
     from aneforge.llm.checkpoint import Checkpoint, StoredTensor
     from aneforge.ops.types import Array
 
 __all__ = ["DecoderWeights", "find_weights"]
+
+BLOCK_ELEMENTS = 1 << 22
+"""Numbers that are converted at a time: 16 MB in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +35,55 @@ class DecoderWeights:
     sources: Mapping[str, WeightSource]
     """By role, with the names that the checkpoint has."""
 
-    def read(self, role: str) -> Array:
-        """Return a weight in float32, in the shape that its role has.
+    def read(self, role: str, rows: tuple[int, int] | None = None) -> Array:
+        """Return a weight in float32, or rows of it, in the shape that its role has.
 
         Raises:
             CheckpointError: The file cannot be read.
         """
-        source = self.sources[role]
-        parts = [self.read_part(source, name) for name in source.names]
-        found = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        found = found.reshape(weight_shapes(self.config)[role])
-        return found + np.float32(source.added) if source.added else found
+        return np.concatenate(list(self.blocks(role, rows)))
+
+    def blocks(self, role: str, rows: tuple[int, int] | None = None) -> Iterator[Array]:
+        """Yield a weight, or rows of it, in float32 and in parts of a bounded size: no tensor is in memory twice.
+
+        Raises:
+            CheckpointError: The file cannot be read.
+        """
+        source, shape = self.sources[role], weight_shapes(self.config)[role]
+        first, last = (0, shape[0]) if rows is None else rows
+        each = shape[0] // len(source.names)
+        width = math.prod(shape[1:])
+        step = max(1, BLOCK_ELEMENTS // max(1, width))
+        for place, name in enumerate(source.names):
+            start, stop = max(first - place * each, 0), min(last - place * each, each)
+            for begin in range(start, stop, step if is_plain(source) else each):
+                end = min(begin + step, stop) if is_plain(source) else stop
+                found = self.read_part(source, name, (begin, end)).reshape(end - begin, *shape[1:])
+                yield found + np.float32(source.added) if source.added else found
 
     def read_row(self, role: str, place: int) -> Array:
         """Return one row of a table, which is stored as it is, in float32."""
         (name,) = self.sources[role].names
         return self.checkpoint.read(name, slice(place, place + 1)).astype(np.float32)
 
-    def read_part(self, source: WeightSource, name: str) -> Array:
-        """Return one stored tensor, as far as a role takes it."""
-        if source.transposed:
-            found = self.checkpoint.read(name).T
-            taken = found if source.rows is None else found[slice(*source.rows)]
-        else:
-            taken = self.checkpoint.read(name, slice(None) if source.rows is None else slice(*source.rows))
+    def read_part(self, source: WeightSource, name: str, rows: tuple[int, int]) -> Array:
+        """Return rows of what a role takes of one stored tensor."""
+        if is_plain(source):
+            offset = 0 if source.rows is None else source.rows[0]
+            return self.checkpoint.read(name, slice(offset + rows[0], offset + rows[1])).astype(np.float32)
+        found = self.checkpoint.read(name)
+        found = found.T if source.transposed else found
+        taken = found if source.rows is None else found[slice(*source.rows)]
         if source.row_groups is not None:
             group, start, stop = source.row_groups
             grouped = taken.reshape(-1, group, *taken.shape[1:])[:, start:stop]
             taken = grouped.reshape(-1, *taken.shape[1:])
-        return np.ascontiguousarray(taken, np.float32)
+        return np.ascontiguousarray(taken[slice(*rows)], np.float32)
+
+
+def is_plain(source: WeightSource) -> bool:
+    """Return whether rows of a role are rows of the stored tensor, one after the other."""
+    return not source.transposed and source.row_groups is None
 
 
 def find_weights(checkpoint: Checkpoint) -> DecoderWeights:

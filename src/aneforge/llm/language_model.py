@@ -196,6 +196,17 @@ class LanguageModel:
         logits = join_logits(found)
         return logits[0] if len(tokens) == 1 else logits
 
+    def verify(self, tokens: Sequence[int], position: int) -> Array:
+        """Run tokens that begin at a position, in one run, and return logits with a row each.
+
+        What the cache has from that position on is overwritten: `af.llm.generate_speculatively` calls it.
+
+        Raises:
+            GraphError: The cache is not that long, or the tokens do not fit the context or the vocabulary.
+        """
+        self.rewind(position)
+        return self.step(*tokens).reshape(len(tokens), -1)
+
     @property
     def label(self) -> str:
         """What reports call it: the target, and the encoding of its weights."""

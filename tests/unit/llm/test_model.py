@@ -65,6 +65,20 @@ def test_tokens_verified_together_equal_those_run_one_by_one(model: LanguageMode
     assert all(np.allclose(held[name], one, atol=2e-3) for name, one in model.cache.buffers.items())
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_speculative_decoding_gives_the_greedy_tokens(model: LanguageModel, wrong: bool) -> None:  # noqa: FBT001 - a case
+    greedy = model.generate(PROMPT, max_new_tokens=8, end_tokens=())
+
+    def draft(tokens: Sequence[int], most: int) -> list[int]:
+        rest = greedy[len(tokens) - len(PROMPT) :][:most]
+        return [(one + wrong) % 160 for one in rest]
+
+    logits = model.prefill(PROMPT)
+    found = af.llm.generate_speculatively(model.verify, draft, PROMPT, logits, max_new_tokens=8, guesses=2)
+    assert list(found.tokens) == greedy
+    assert (found.runs < 7) is not wrong
+
+
 def test_what_was_rewound_is_overwritten(model: LanguageModel) -> None:
     model.prefill(PROMPT)
     expected = model.step(17)
