@@ -100,7 +100,9 @@ def explained_name(name: str) -> Explanation | None:
 
 
 def explained_place(name: str) -> Explanation | None:
-    """Return a chip, a device, a target or a family; None where none is called so."""
+    """Return a chip, a device, a target or a family, as it is printed too ("A16 family"); None for anything else."""
+    family, _, word = name.rpartition(" ")
+    name = f"family:{family}" if word.casefold() == "family" else name
     try:
         place = place_of(name)
     except UnknownTargetError:
