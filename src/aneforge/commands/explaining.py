@@ -100,7 +100,7 @@ def explained_name(name: str) -> Explanation | None:
 
 
 def explained_place(name: str) -> Explanation | None:
-    """Return a chip, a device, a target or a family, as it is printed too ("A16 family"); None for anything else."""
+    """Return a chip, a device, a target or a family, with the word family after it too; None for anything else."""
     family, _, word = name.rpartition(" ")
     name = f"family:{family}" if word.casefold() == "family" else name
     try:
