@@ -4,7 +4,8 @@
 
 The decoder is a Llama with seeded weights: width 768, 12 layers, 12 heads, 32,000 tokens, context 256. Our weights are
 fp16, torch's float32; both have two threads. Times are the least of several runs, in turns: what else the machine does
-hits both. Memory is the peak of a process that loads the model, by what its weights take in fp16.
+hits both. Memory is the peak of a process that loads the model, by what its weights take in fp16. The plan is that of
+an 8B model without weights.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ THREADS = 2
 RUNS = 5
 TARGET = "m1"
 PROMPT, CONTEXT = 128, 256
+PLANNED_CHIPS, PLANNED_CONTEXTS = ("m1", "m4", "m5"), (512, 2048, 8192, 32768)
 SETTINGS: dict[str, int] = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -73,6 +75,25 @@ def measure_memory(folder: Path) -> None:
     print(f"memory: {(after - before) / 1e6:.0f} MB for {weights / 1e6:.0f} MB of weights in fp16")
 
 
+def measure_plan() -> None:
+    """Print time and memory of the plan of an 8B model, without weights, in a process that imports nothing else."""
+    settings = Path(__file__).parents[1] / "examples" / "llm" / "llama-8b.json"
+    arguments = f"{os.fspath(settings)!r}, {PLANNED_CHIPS}, contexts={PLANNED_CONTEXTS}"
+    planning = (
+        "import time; begin = time.perf_counter(); import re, pathlib, aneforge as af; "
+        f"af.llm.plan_decoder({arguments}); "
+        # What getrusage says of a new process is the peak of the one that started it, where that is larger.
+        "peak = re.search(r'VmHWM:\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1]; "
+        "print(time.perf_counter() - begin, time.process_time(), peak)"
+    )
+    run = subprocess.run([sys.executable, "-c", planning], capture_output=True, text=True, check=True)
+    seconds, processor, kilobytes = map(float, run.stdout.split())
+    what = f"plan of 8B, {len(PLANNED_CHIPS)} chips, {len(PLANNED_CONTEXTS)} contexts"
+    print(
+        f"{what}: {seconds:.1f} s ({processor:.1f} s of one core; at most 3), {kilobytes / 1e3:.0f} MB (at most 1000)"
+    )
+
+
 def load_alone(folder: str) -> None:
     """Load and generate in this process, and print its memory before and after, and the bytes of the weights."""
     kilobytes = 1024
@@ -112,6 +133,7 @@ def main() -> None:
         compare(f"decode step after {PROMPT} tokens", our_step, their_step, 2.5)
         lm.release()
         measure_memory(folder)
+    measure_plan()
 
 
 if __name__ == "__main__":

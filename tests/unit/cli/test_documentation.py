@@ -35,7 +35,7 @@ CONSOLE_PAGES = [
 """Pages with commands."""
 NOT_HERE = ("pip install", "make ", "pipx ")
 """Commands that would change this environment; the tests of releases and of the files for CI run them."""
-MAY_FAIL = ("aneforge check", "aneforge compare", "aneforge diff", "aneforge hwx diff")
+MAY_FAIL = ("aneforge check", "aneforge compare", "aneforge diff", "aneforge hwx diff", "aneforge llm plan")
 """Commands whose exit code is an answer."""
 IN_A_SHELL = re.compile(r"[|;&<>$*?`]")
 
