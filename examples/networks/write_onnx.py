@@ -29,7 +29,7 @@ OPSET = 20
 
 
 class Writer:
-    """Turns a graph of the operations that the two networks use into an ONNX model."""
+    """Turns a graph of the operations that the example networks use into an ONNX model."""
 
     def __init__(self, graph: af.Graph) -> None:
         self.graph = graph
@@ -60,21 +60,24 @@ class Writer:
     def operand(self, node: Node, name: str) -> str:
         """Return the name of an operand's value."""
         value = node.operands[name]
-        if isinstance(value, Constant):
-            return self.symbols[value]
-        if isinstance(value, Output):
-            return self.names[value.node]
+        if isinstance(value, Constant | Output):
+            return self.value(value)
         raise TypeError(f"{node.op.name} has a list of operands")
 
-    def emit(self, op: str, node: Node, inputs: list[str], **attributes: object) -> None:
-        """Add one ONNX node whose result is the node's."""
-        name = self.names[node]
+    def value(self, value: Constant | Output) -> str:
+        """Return the name of a constant or of a node's result."""
+        return self.symbols[value] if isinstance(value, Constant) else self.names[value.node]
+
+    def emit(self, op: str, node: Node, inputs: list[str], *, step: str = "", **attributes: object) -> str:
+        """Add one ONNX node whose result is the node's, or a step on the way to it; return the name of that result."""
+        name = f"{self.names[node]}_{step}" if step else self.names[node]
         made = helper.make_node(op, inputs, [name], name=name)
         made.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
         self.nodes.append(made)
+        return name
 
     def numbers(self, node: Node, label: str, values: object) -> str:
-        """Add a constant of integers, or one number, and return its name."""
+        """Add a constant of integers or of float32 and return its name."""
         name = f"{self.names[node]}_{label}"
         array = np.asarray(values)
         kind = np.float32 if np.issubdtype(array.dtype, np.floating) else np.int64
@@ -116,6 +119,51 @@ def conv(writer: Writer, node: Node) -> None:
     strides, dilations = numbers_of(node, "strides"), numbers_of(node, "dilations")
     groups = node.attributes["groups"]
     writer.emit("Conv", node, inputs, strides=strides, dilations=dilations, group=groups, pads=onnx_pads(node))
+
+
+def conv_transpose(writer: Writer, node: Node) -> None:
+    """Emit a transposed convolution."""
+    inputs = [writer.operand(node, name) for name in ("x", "weight", "bias") if name in node.operands]
+    strides, dilations = numbers_of(node, "strides"), numbers_of(node, "dilations")
+    groups = node.attributes["groups"]
+    writer.emit("ConvTranspose", node, inputs, strides=strides, dilations=dilations, group=groups, pads=onnx_pads(node))
+
+
+def concat(writer: Writer, node: Node) -> None:
+    """Emit a concatenation."""
+    values = node.operands["values"]
+    if not isinstance(values, tuple):
+        raise TypeError(f"the operands of {node.op.name} are {values!r}")
+    writer.emit("Concat", node, [writer.value(value) for value in values], axis=node.attributes["axis"])
+
+
+def relu6(writer: Writer, node: Node) -> None:
+    """Emit a rectifier with a bound."""
+    bounds = [writer.numbers(node, label, np.float32(bound)) for label, bound in (("low", 0.0), ("high", 6.0))]
+    writer.emit("Clip", node, [writer.operand(node, "x"), *bounds])
+
+
+def silu(writer: Writer, node: Node) -> None:
+    """Emit x times its logistic function."""
+    x = writer.operand(node, "x")
+    writer.emit("Mul", node, [x, writer.emit("Sigmoid", node, [x], step="sigmoid")])
+
+
+def group_norm(writer: Writer, node: Node) -> None:
+    """Emit a normalisation of groups of channels: ONNX's own has a gain for every group before opset 21."""
+    groups, shape = int(str(node.attributes["num_groups"])), node.types[0].shape
+    by_group = writer.numbers(node, "by_group", (shape[0], groups, -1))
+    rows = writer.emit("Reshape", node, [writer.operand(node, "x"), by_group], step="groups")
+    plain = [writer.numbers(node, label, np.full(groups, value)) for label, value in (("ones", 1.0), ("zeros", 0.0))]
+    epsilon = node.attributes["epsilon"]
+    normed = writer.emit("InstanceNormalization", node, [rows, *plain], step="normed", epsilon=epsilon)
+    back = writer.emit("Reshape", node, [normed, writer.numbers(node, "shape", shape)], step="back")
+    along = writer.numbers(node, "along", (-1, *(1,) * (len(shape) - 2)))
+    gain, offset = (
+        writer.emit("Reshape", node, [writer.operand(node, name), along], step=f"{name}_along")
+        for name in ("gamma", "beta")
+    )
+    writer.emit("Add", node, [writer.emit("Mul", node, [back, gain], step="scaled"), offset])
 
 
 def max_pool(writer: Writer, node: Node) -> None:
@@ -188,15 +236,20 @@ EMITTERS: dict[str, Callable[[Writer, Node], None]] = {
     "batch_norm": batch_norm,
     "bmm": simple("MatMul", "x", "y"),
     "matmul": matmul,
+    "concat": concat,
     "conv": conv,
+    "conv_transpose": conv_transpose,
     "gelu": simple("Gelu", "x"),
+    "group_norm": group_norm,
     "layer_norm": layer_norm,
     "linear": linear,
     "max_pool": max_pool,
     "muls": muls,
     "reduce_mean": reduce_mean,
     "relu": simple("Relu", "x"),
+    "relu6": relu6,
     "reshape": reshape,
+    "silu": silu,
     "softmax": softmax,
     "transpose": transpose,
 }

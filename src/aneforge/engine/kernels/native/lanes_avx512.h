@@ -16,6 +16,8 @@ typedef uint8_t limit; /* a partner's exponent byte must exceed it */
 #define REALS 8 /* doubles in a vector */
 #define OWN_DOUBLES 1
 #define OWN_PACKING 1
+#define OWN_LEAVING 1
+#define OWN_HALVES 1
 
 static inline __attribute__((always_inline)) void step_512(const struct strip *strip, uint32_t k, const int rows,
                                                            const int vectors, const bool guarded, __m512 *sums) {
@@ -227,6 +229,42 @@ static inline void store_lanes(const uint16_t *halves, float *values, limit *lim
     _mm_storeu_si128((__m128i *)limits, _mm256_cvtepi16_epi8(_mm256_maskz_mov_epi16((__mmask16)~zero, least)));
 }
 
+/* Eight numbers as `half_of_double` rounds them; none is NaN. */
+static inline __m128i halves_of_eight(__m512d values) {
+    const __m512d magnitude = _mm512_abs_pd(values);
+    const __m512d least = _mm512_max_pd(_mm512_getexp_pd(magnitude), _mm512_set1_pd(LEAST_EXPONENT));
+    const __m512d exponent = _mm512_min_pd(least, _mm512_set1_pd(16));
+    const __m512d scaled = _mm512_scalef_pd(magnitude, _mm512_sub_pd(_mm512_set1_pd(10), exponent));
+    const __m256i whole = _mm512_cvttpd_epi32(_mm512_add_pd(scaled, _mm512_set1_pd(0.5)));
+    const __m256i field = _mm512_cvttpd_epi32(_mm512_sub_pd(exponent, _mm512_set1_pd(LEAST_EXPONENT)));
+    const __m256i rounded = _mm256_add_epi32(whole, _mm256_slli_epi32(field, 10));
+    const __m256i finite = _mm256_min_epu32(rounded, _mm256_set1_epi32(HALF_INFINITY));
+    const __mmask8 negative = _mm512_movepi64_mask(_mm512_castpd_si512(values));
+    return _mm256_cvtepi32_epi16(_mm256_mask_or_epi32(finite, negative, finite, _mm256_set1_epi32(0x8000)));
+}
+
+static inline void halves_of_sixteen(const double *values, uint16_t *halves) {
+    _mm_storeu_si128((__m128i *)halves, halves_of_eight(_mm512_loadu_pd(values)));
+    _mm_storeu_si128((__m128i *)(halves + 8), halves_of_eight(_mm512_loadu_pd(values + 8)));
+}
+
+/* Sixteen sums on their way out, as `half_of_units` has them. */
+static inline void leave_lanes(const int32_t *units, uint16_t *halves) {
+    const __m512i given = _mm512_loadu_si512(units);
+    const __m512i magnitude = _mm512_abs_epi32(given);
+    const __mmask16 long_ones = _mm512_cmpgt_epu32_mask(magnitude, _mm512_set1_epi32(0xFFFFFF));
+    const __m512i kept = _mm512_mask_and_epi32(magnitude, long_ones, magnitude, _mm512_set1_epi32(~127));
+    const __m512i bits = _mm512_castps_si512(_mm512_cvtepi32_ps(kept));
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x1000)), 13);
+    const __m512i normal = _mm512_sub_epi32(rounded, _mm512_set1_epi32((112 + 16) << 10));
+    const __mmask16 small = _mm512_cmplt_epu32_mask(magnitude, _mm512_set1_epi32(4));
+    const __m512i finite = _mm512_mask_slli_epi32(normal, small, magnitude, 8);
+    const __mmask16 beyond = _mm512_cmpge_epi32_mask(finite, _mm512_set1_epi32(HALF_EDGE));
+    const __m512i limited = _mm512_mask_mov_epi32(finite, beyond, _mm512_set1_epi32(HALF_INFINITY));
+    const __m512i sign = _mm512_slli_epi32(_mm512_srli_epi32(given, 31), 15);
+    _mm256_storeu_si256((__m256i *)halves, _mm512_cvtepi32_epi16(_mm512_or_si512(limited, sign)));
+}
+
 #define PACKED_STEPS 32
 
 /* Transpose four squares of eight by eight numbers: line i of square j becomes column i. */
@@ -263,6 +301,24 @@ static inline void store_steps(__m256i halves, int32_t step, int32_t steps, floa
         _mm256_storeu_si256((__m256i *)(values + (step + 8) * 8), _mm512_extracti64x4_epi64(moved, 1));
 }
 
+static inline float largest_of_eight(__m256 x) {
+    const __m128 fours = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 twos = _mm_max_ps(fours, _mm_movehl_ps(fours, fours));
+    return _mm_cvtss_f32(_mm_max_ss(twos, _mm_movehdup_ps(twos)));
+}
+
+/* Norms of one piece of a full panel, two steps at a time: the largest sum of magnitudes of a row, and of squares. */
+static void measure_eight(const float *values, int32_t steps, float *most, float *most_squares) {
+    __m512 sums = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
+    for (int32_t k = 0; k < steps; k += 2) {
+        const __m512 here = _mm512_maskz_loadu_ps(k + 1 < steps ? 0xFFFF : 0xFF, values + k * 8);
+        sums = _mm512_add_ps(sums, _mm512_abs_ps(here));
+        squares = _mm512_fmadd_ps(here, here, squares);
+    }
+    *most = largest_of_eight(_mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps(sums, 1)));
+    *most_squares = largest_of_eight(_mm256_add_ps(_mm512_castps512_ps256(squares), _mm512_extractf32x8_ps(squares, 1)));
+}
+
 /* Some steps of eight rows of fp16 numbers that lie side by side; false where one is infinite. */
 static bool pack_eight(const uint16_t *rows, int64_t row_step, int32_t count, float *values, limit *limits,
                        uint8_t *least) {
@@ -274,6 +330,8 @@ static bool pack_eight(const uint16_t *rows, int64_t row_step, int32_t count, fl
 #pragma GCC unroll 8
         for (int row = 0; row < 8; row++) {
             lines[row] = _mm512_maskz_loadu_epi16(there, rows + row * row_step + first);
+            /* The next eight rows come from far away, while these are multiplied. */
+            _mm_prefetch((const char *)(rows + (row + 8) * row_step + first), _MM_HINT_T1);
             const __m512i magnitude = _mm512_and_si512(lines[row], _mm512_set1_epi16(0x7FFF));
             most = _mm512_max_epu16(most, magnitude);
             fewest = _mm512_min_epu16(fewest, _mm512_sub_epi16(magnitude, one)); /* that of zero is the largest */

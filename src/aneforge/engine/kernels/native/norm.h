@@ -5,6 +5,7 @@
 
 #include "adder.h"
 #include "blocks.h"
+#include "halves.h"
 
 #define SEGMENTS 32
 
@@ -118,8 +119,9 @@ static bool softmax_block(struct block *block) {
     for (int64_t i = 0; i < job->length; i++) {
         uint16_t *const halves = block->halves + i * LANES;
         float *const values = block->values + i * LANES;
-        for (int lane = 0; lane < LANES; lane++)
-            halves[lane] = half_of_double(((double)values[lane] - (double)largest[lane]) * factor);
+        double scaled[LANES];
+        for (int lane = 0; lane < LANES; lane++) scaled[lane] = ((double)values[lane] - (double)largest[lane]) * factor;
+        halves_of_sixteen(scaled, halves);
         for (int lane = 0; lane < LANES; lane++) halves[lane] = job->powers[halves[lane]];
         for (int lane = 0; lane < LANES; lane++) values[lane] = decoded(halves[lane]);
     }
@@ -139,10 +141,12 @@ static bool standardise_block(struct block *block) {
     exact &= add_block(block, true, mean, sums);
     for (int lane = 0; lane < LANES; lane++)
         root[lane] = decoded(reciprocal_root_of(job->knots, sums[lane] * *job->factor + *job->epsilon));
-    for (int64_t i = 0; i < job->length; i++)
+    for (int64_t i = 0; i < job->length; i++) {
+        double scaled[LANES];
         for (int lane = 0; lane < LANES; lane++)
-            block->halves[i * LANES + lane] =
-                half_of_double(((double)block->values[i * LANES + lane] - mean[lane]) * root[lane]);
+            scaled[lane] = ((double)block->values[i * LANES + lane] - mean[lane]) * root[lane];
+        halves_of_sixteen(scaled, block->halves + i * LANES);
+    }
     return exact;
 }
 

@@ -143,21 +143,36 @@ static void pack_steps(const struct plan *plan, int64_t place, int64_t rows_ther
     if (plan->element == ANEFORGE_INT8) scale_down(values, count * rows);
 }
 
-typedef float two_steps __attribute__((vector_size(64), aligned(4)));
-typedef int32_t two_step_words __attribute__((vector_size(64)));
+#ifndef OWN_PACKING
+typedef float eight_floats __attribute__((vector_size(32), aligned(4)));
+typedef int32_t eight_words __attribute__((vector_size(32)));
 
-/* Norms of one piece of a full panel: eight rows, two steps at a time. */
-static void measure_eight(const float *values, int32_t steps, float *sums, float *squares) {
-    two_steps sum = {0}, square = {0};
-    for (int32_t k = 0; k + 2 <= steps; k += 2) {
-        const two_steps here = *(const two_steps *)(values + k * PANEL_ROWS);
-        sum += (two_steps)((two_step_words)here & 0x7FFFFFFF);
-        square += here * here;
+/* Norms of one piece of a full panel, eight rows at a time: the largest sum of magnitudes of a row, and of squares. */
+static void measure_eight(const float *values, int32_t steps, float *most, float *most_squares) {
+    eight_floats sums = {0}, squares = {0};
+    for (int32_t k = 0; k < steps; k++) {
+        const eight_floats here = *(const eight_floats *)(values + k * PANEL_ROWS);
+        sums += (eight_floats)((eight_words)here & 0x7FFFFFFF);
+        squares += here * here;
     }
+    *most = *most_squares = 0;
     for (int32_t row = 0; row < PANEL_ROWS; row++) {
-        const float last = steps % 2 ? values[(steps - 1) * PANEL_ROWS + row] : 0;
-        sums[row] = sum[row] + sum[PANEL_ROWS + row] + fabsf(last);
-        squares[row] = square[row] + square[PANEL_ROWS + row] + last * last;
+        *most = sums[row] > *most ? sums[row] : *most;
+        *most_squares = squares[row] > *most_squares ? squares[row] : *most_squares;
+    }
+}
+#endif
+
+static void measure_few(const float *values, int32_t rows, int32_t steps, float *most, float *most_squares) {
+    float sums[PANEL_ROWS] = {0}, squares[PANEL_ROWS] = {0};
+    for (int32_t i = 0; i < steps * rows; i++) {
+        sums[i % rows] += fabsf(values[i]);
+        squares[i % rows] += values[i] * values[i];
+    }
+    *most = *most_squares = 0;
+    for (int32_t row = 0; row < rows; row++) {
+        *most = sums[row] > *most ? sums[row] : *most;
+        *most_squares = squares[row] > *most_squares ? squares[row] : *most_squares;
     }
 }
 
@@ -165,18 +180,11 @@ static void measure_panel(struct panel *panel, const struct piece *pieces, int32
     for (int32_t p = 0; p < count; p++) {
         const int32_t rows = panel->rows, steps = pieces[p].last - pieces[p].first;
         const float *const values = panel->values + (size_t)pieces[p].first * (size_t)rows;
-        float sums[PANEL_ROWS] = {0}, squares[PANEL_ROWS] = {0}, largest = 0, largest_square = 0;
-        if (rows == PANEL_ROWS) measure_eight(values, steps, sums, squares);
-        for (int32_t i = 0; i < steps * rows && rows != PANEL_ROWS; i++) {
-            sums[i % rows] += fabsf(values[i]);
-            squares[i % rows] += values[i] * values[i];
-        }
-        for (int32_t row = 0; row < rows; row++) {
-            largest = sums[row] > largest ? sums[row] : largest;
-            largest_square = squares[row] > largest_square ? squares[row] : largest_square;
-        }
-        panel->sum_norm[p] = largest * NORM_SLACK;
-        panel->square_norm[p] = sqrtf(largest_square) * NORM_SLACK;
+        float most, most_squares;
+        if (rows == PANEL_ROWS) measure_eight(values, steps, &most, &most_squares);
+        if (rows != PANEL_ROWS) measure_few(values, rows, steps, &most, &most_squares);
+        panel->sum_norm[p] = most * NORM_SLACK;
+        panel->square_norm[p] = sqrtf(most_squares) * NORM_SLACK;
     }
 }
 

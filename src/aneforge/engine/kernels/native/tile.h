@@ -11,6 +11,7 @@
 #define ANEFORGE_TILE_H
 
 #include "doubles.h"
+#include "halves.h"
 #include "panel.h"
 #include "region.h"
 
@@ -139,6 +140,7 @@ static bool zero_from_negative_zero(const struct plan *plan, const struct region
 
 /* Results of a segment that are stored, two for each lane with Winograd. */
 static inline int64_t stored_in(const struct plan *plan, const struct region *region, const struct segment *segment) {
+    if (region->scale == 1) return segment->length;
     const int64_t left = plan->out_columns - segment->place % plan->out_columns;
     return at_most((int64_t)segment->length * region->scale, left);
 }
@@ -186,27 +188,29 @@ static void store_turned(const struct plan *plan, const struct region *region, i
 
 static inline void note(int64_t *noted, uint16_t magnitude) { *noted = magnitude > *noted ? magnitude : *noted; }
 
-/* What the largest magnitude is, and which zeros there are. */
-static void note_results(const uint16_t *halves, int64_t count, int64_t *largest, int64_t *zeros) {
-    uint16_t most = 0, positive = 0, negative = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const uint16_t magnitude = halves[i] & 0x7FFFu;
-        most = magnitude > most ? magnitude : most;
-        positive |= halves[i] == 0;
-        negative |= halves[i] == 0x8000u;
-    }
-    note(largest, most);
-    if (zeros) *zeros |= positive | negative << 1;
-}
-
 /* Results on their way through the table, or rectified; noted before and after. */
 static void map_results(const struct plan *plan, int64_t *seen, uint16_t *halves, int64_t count) {
     const struct aneforge_behind *const behind = &plan->behind;
-    if (behind->seen) note_results(halves, count, &seen[ANEFORGE_LARGEST_BEFORE], &seen[ANEFORGE_ZEROS_BEFORE]);
+    uint16_t largest = 0, least = 0xFFFFu, least_turned = 0xFFFFu, after = 0;
+    for (int64_t i = 0; i < count && behind->seen; i++) {
+        const uint16_t magnitude = halves[i] & 0x7FFFu, turned = halves[i] ^ 0x8000u;
+        const uint16_t positive = halves[i] < 0x8000u ? halves[i] : 0;
+        largest = magnitude > largest ? magnitude : largest;
+        least = halves[i] < least ? halves[i] : least;
+        least_turned = turned < least_turned ? turned : least_turned;
+        after = positive > after ? positive : after;
+    }
     if (behind->rectifies)
-        for (int64_t i = 0; i < count; i++) halves[i] = halves[i] & 0x8000u ? 0 : halves[i];
+        for (int64_t i = 0; i < count; i++) halves[i] = halves[i] < 0x8000u ? halves[i] : 0;
     for (int64_t i = 0; i < count && behind->table; i++) halves[i] = behind->table[halves[i]];
-    if (behind->seen) note_results(halves, count, &seen[ANEFORGE_LARGEST_AFTER], NULL);
+    if (!behind->seen) return;
+    for (int64_t i = 0; i < count && behind->table; i++) {
+        const uint16_t magnitude = halves[i] & 0x7FFFu;
+        after = magnitude > after || i == 0 ? magnitude : after;
+    }
+    note(&seen[ANEFORGE_LARGEST_BEFORE], largest);
+    seen[ANEFORGE_ZEROS_BEFORE] |= (least == 0) | (least_turned == 0) << 1;
+    note(&seen[ANEFORGE_LARGEST_AFTER], behind->rectifies || behind->table ? after : largest);
 }
 
 /* ... of the stored lanes of a tile; of whole rows at a time where all lanes are stored. */
@@ -239,7 +243,11 @@ static inline int64_t combined(const int32_t *sums, int32_t start, int32_t side)
 /* Sums as they leave: fp16, infinite from 2^15 on. Lanes behind the last vector are converted too, and not stored. */
 static void leave(const struct plan *plan, const int32_t *totals, const int32_t *start, int32_t rows, uint16_t *halves) {
     if (plan->layout != LAYOUT_WINOGRAD) {
+#ifdef OWN_LEAVING
+        for (int32_t i = 0; i < rows * TILE_LANES; i += LANES) leave_lanes(totals + i, halves + i);
+#else
         for (int32_t i = 0; i < rows * TILE_LANES; i++) halves[i] = half_of_units(totals[i]);
+#endif
         return;
     }
     for (int32_t i = 0; i < rows * RESULTS_LANES; i++) {
@@ -259,10 +267,11 @@ static void leave_gained(const struct plan *plan, const struct region *region, i
     for (int64_t row = 0; row < rows; row++) {
         const int64_t place = (channel + row) * behind->gain_row;
         const double gain = behind->gain[place], offset = behind->offset ? behind->offset[place] : -0.0;
-        for (int32_t i = 0; i < lanes; i++) {
-            const double result = wide[row * lanes + i] * gain + offset; /* -0 changes no number that it is added to */
-            const uint16_t half = half_of_double(result);
-            halves[row * lanes + i] = result == result ? half : 0;
+        for (int64_t first = row * lanes; first < (row + 1) * lanes; first += LANES) {
+            double results[LANES]; /* -0 changes no number that it is added to */
+            for (int32_t i = 0; i < LANES; i++) results[i] = wide[first + i] * gain + offset;
+            for (int32_t i = 0; i < LANES; i++) results[i] = results[i] == results[i] ? results[i] : 0.0;
+            halves_of_sixteen(results, halves + first);
         }
     }
 }
