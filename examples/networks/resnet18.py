@@ -23,15 +23,15 @@ def block(x: af.Tensor, weights: Weights, out: int, stride: int) -> af.Tensor:
     return (y + around).relu()
 
 
-def resnet18(seed: int = 0, size: int = 224, classes: int = 1000) -> af.Graph:
-    """Return the network: an image [1, 3, size, size] in, [1, classes] out."""
+def resnet18(seed: int = 0, size: int = 224, classes: int = 1000, batch: int = 1) -> af.Graph:
+    """Return the network: images [batch, 3, size, size] in, [batch, classes] out."""
     weights = Weights(seed)
-    x = af.input((1, 3, size, size), name="image")
+    x = af.input((batch, 3, size, size), name="image")
     y = normalised_conv(x, weights, 64, 7, 2).relu().max_pool(3, stride=2, pad=1)
     for channels, stride in STAGES:
         y = block(y, weights, channels, stride)
         y = block(y, weights, channels, 1)
-    pooled = y.mean((2, 3)).reshape(1, y.shape[1])
+    pooled = y.mean((2, 3)).reshape(batch, y.shape[1])
     return af.Graph({"logits": pooled.linear(weights.linear(classes, 512), weights.bias(classes))})
 
 

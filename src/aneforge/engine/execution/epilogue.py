@@ -126,10 +126,12 @@ class Pointwise:
     @cached_property
     def through(self) -> Through:
         """What results of a product go through: the table, or a rectifier where the table is one."""
-        every = np.arange(FP16_PATTERNS, dtype=np.uint16)
-        numbers, negative = slice(0, 0x7C01), slice(0x8000, 0xFC01)  # a product gives nothing else
-        rectifies = np.array_equal(self.table[numbers], every[numbers]) and not self.table[negative].any()
-        return kernels.prepared.Through(None if rectifies else self.table, rectifies)
+        numbers, negative = self.table[:0x7C01], self.table[0x8000:0xFC01]  # a product gives nothing else
+        bound = int(numbers[-1])
+        rectified = np.minimum(np.arange(len(numbers), dtype=np.uint16), bound)
+        if bound and np.array_equal(numbers, rectified) and not negative.any():
+            return kernels.prepared.Through(None, bound)
+        return kernels.prepared.Through(self.table)
 
     @cached_property
     def doubtful(self) -> Doubtful:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
-from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +12,9 @@ from aneforge.engine.activations import ACTIVATIONS, LOG2_E, inverse_knots, reci
 from aneforge.engine.kernels.arrays import as_given, bits_of, from_golden, golden_halves
 from aneforge.engine.kernels.distances import largest_magnitude, read, scaled_distances
 from aneforge.engine.kernels.elements import add, lookup, mul, table_of
-from aneforge.engine.kernels.library import address, available, call
+from aneforge.engine.kernels.library import address, available
 from aneforge.engine.kernels.matmul import matmul_total
-from aneforge.engine.kernels.reductions import Of, adder_fields, fits, largest
+from aneforge.engine.kernels.reductions import Kind, Of, extents_of, fits, largest, run_along
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.reductions import reciprocal_count
 from aneforge.ops.numbers import FP16_INFINITY
@@ -34,42 +31,6 @@ if TYPE_CHECKING:
     Axes = tuple[int, ...]
 
 __all__ = ["STEPS", "activation", "by_length", "layer_norm", "softmax", "standardised", "table_of_golden"]
-
-LONGEST = 1 << 20
-"""Numbers of one sum; a thread takes 96 bytes for each."""
-
-
-class Kind(IntEnum):
-    """`enum aneforge_norm_kind` of kernels.h."""
-
-    SOFTMAX = 0
-    STANDARDISED = 1
-    BY_LENGTH = 2
-
-
-class Norm(ctypes.Structure):
-    """`struct aneforge_norm` of kernels.h."""
-
-    _fields_ = (
-        ("kind", ctypes.c_int64),
-        ("x", ctypes.c_void_p),
-        ("outer", ctypes.c_int64),
-        ("length", ctypes.c_int64),
-        ("inner", ctypes.c_int64),
-        ("group", ctypes.c_int64),
-        ("tree", ctypes.c_int64),
-        ("window", ctypes.c_int64),
-        ("chain", ctypes.c_int64),
-        ("times", ctypes.c_int64),
-        ("bits", ctypes.c_int64),
-        ("factor", ctypes.c_void_p),
-        ("epsilon", ctypes.c_void_p),
-        ("knots", ctypes.c_void_p),
-        ("powers", ctypes.c_void_p),
-        ("gain", ctypes.c_void_p),
-        ("offset", ctypes.c_void_p),
-        ("out", ctypes.c_void_p),
-    )
 
 
 @cache
@@ -175,30 +136,26 @@ def run_norm(
     place of the axes.
     """
     bits = bits_of("norm", x)
-    first, last = min(axes), max(axes)
-    neighbours = last - first + 1 == len(axes)
-    length = math.prod(x.shape[first : last + 1])
-    if not available() or x.size == 0 or not neighbours or not fits(adder, Of.SQUARES) or length > LONGEST:
+    extents = extents_of(x.shape, axes)
+    if not available() or x.size == 0 or extents is None or not fits(adder, Of.SQUARES):
         return None
-    values, out = np.ascontiguousarray(bits), np.empty(x.shape, np.uint16)
+    out = np.empty(x.shape, np.uint16)
     gain, offset = (None if one is None else np.ascontiguousarray(bits_of("norm", one)) for one in behind)
     factors = np.array(numbers)
-    given = Norm(
-        kind=kind,
-        x=address(values),
-        outer=math.prod(x.shape[:first]),
-        length=length,
-        inner=math.prod(x.shape[last + 1 :]),
-        **adder_fields(adder),
+    done = run_along(
+        kind,
+        np.ascontiguousarray(bits),
+        extents,
+        adder,
+        out,
         factor=address(factors[:1]),
         epsilon=address(factors[1:]),
         knots=address(knots_of(kind)),
         powers=address(table_of_golden(ACTIVATIONS["exp2"])) if kind is Kind.SOFTMAX else None,
         gain=None if gain is None else address(gain),
         offset=None if offset is None else address(offset),
-        out=address(out),
     )
-    return as_given(out, x) if call("aneforge_run_norm", ctypes.byref(given)) else None
+    return as_given(out, x) if done else None
 
 
 @cache

@@ -54,7 +54,8 @@ class Through:
     """What every result goes through: a table of 65,536 entries, or a rectifier, which needs none."""
 
     table: npt.NDArray[np.uint16] | None = None
-    rectifies: bool = False
+    bound: int = 0
+    """Of a rectifier the bits of its largest result; 0 for none."""
 
 
 PLAIN = Through()
@@ -175,7 +176,7 @@ class ReadyMatmul:
 
 def set_through(given: Matmul | Convolution, through: Through) -> None:
     """Set what results go through."""
-    given.rectifies = through.rectifies
+    given.rectifies = through.bound
     given.table = None if through.table is None else address(through.table)
 
 

@@ -6,6 +6,7 @@ The order of a sum is an argument, as it is there.
 from __future__ import annotations
 
 import ctypes
+import math
 from enum import IntEnum
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Unpack
@@ -33,7 +34,21 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bits = npt.NDArray[np.uint16]
 
-__all__ = ["Of", "accumulate", "average_pool", "euclidean_pool", "largest", "max_pool", "mean", "smallest", "total"]
+__all__ = [
+    "Kind",
+    "Of",
+    "accumulate",
+    "average_pool",
+    "euclidean_pool",
+    "extents_of",
+    "fits",
+    "largest",
+    "max_pool",
+    "mean",
+    "run_along",
+    "smallest",
+    "total",
+]
 
 MOST_GROUP = MOST_TREE = 64
 """`ANEFORGE_MOST_GROUP` and `ANEFORGE_MOST_TREE` of kernels.h."""
@@ -41,6 +56,10 @@ MOST_TIMES = 8
 """`ANEFORGE_MOST_TIMES` of kernels.h."""
 MOST_BITS = 24
 """Significant bits to which a chain may round: terms and sums are multiples of 2^-24 below 2^29 then."""
+LONGEST = 1 << 20
+"""Numbers of one sum along an axis; a thread takes 96 bytes for each."""
+EXACT_BELOW = 2.0**29
+"""Sums of multiples of 2^-24 are exact in float64, in any order, while their magnitudes add up to less."""
 ADDER_FIELDS = ("group", "tree", "window", "chain", "times", "bits")
 LEAST_NUMBER = 0xFFFF
 """Bits of the least number that the engine reads: padding that is never the largest."""
@@ -74,6 +93,42 @@ class Reduce(ctypes.Structure):
         ("chain", ctypes.c_int64),
         ("times", ctypes.c_int64),
         ("bits", ctypes.c_int64),
+        ("out", ctypes.c_void_p),
+    )
+
+
+class Kind(IntEnum):
+    """`enum aneforge_norm_kind` of kernels.h."""
+
+    SOFTMAX = 0
+    STANDARDISED = 1
+    BY_LENGTH = 2
+    SUM = 3
+    SUM_OF_MAGNITUDES = 4
+    SUM_OF_SQUARES = 5
+
+
+class Norm(ctypes.Structure):
+    """`struct aneforge_norm` of kernels.h."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int64),
+        ("x", ctypes.c_void_p),
+        ("outer", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        ("inner", ctypes.c_int64),
+        ("group", ctypes.c_int64),
+        ("tree", ctypes.c_int64),
+        ("window", ctypes.c_int64),
+        ("chain", ctypes.c_int64),
+        ("times", ctypes.c_int64),
+        ("bits", ctypes.c_int64),
+        ("factor", ctypes.c_void_p),
+        ("epsilon", ctypes.c_void_p),
+        ("knots", ctypes.c_void_p),
+        ("powers", ctypes.c_void_p),
+        ("gain", ctypes.c_void_p),
+        ("offset", ctypes.c_void_p),
         ("out", ctypes.c_void_p),
     )
 
@@ -145,11 +200,67 @@ def accumulate(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.
         GraphTypeError: The numbers are not fp16.
     """
     bits = bits_of("reduce", x)
+    summed = sums_along(x, axes, adder, of)
+    if summed is not None:
+        return summed
     gather = Gather.along(bits, axes)
     out = np.empty(gather.shape, np.float64)
     if not available() or x.size == 0 or not fits(adder, of) or not gathered(of, bits, gather, adder, out):
         return reductions.accumulate(summands(golden_halves(x), of), axes, adder)
     return np.expand_dims(out, tuple(sorted(axes)))
+
+
+def extents_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | None:
+    """Return how many places there are before, along and after some axes; None where they are no neighbours.
+
+    >>> extents_of((2, 3, 4, 5), (1, 2)), extents_of((2, 3, 4), (0, 2))
+    ((2, 12, 5), None)
+    """
+    first, last = min(axes), max(axes)
+    length = math.prod(shape[first : last + 1])
+    if last - first + 1 != len(axes) or length > LONGEST:
+        return None
+    return math.prod(shape[:first]), length, math.prod(shape[last + 1 :])
+
+
+def run_along(
+    kind: Kind, x: Bits, extents: tuple[int, int, int], adder: AdderChoice, out: Array, **others: ctypes.c_void_p | None
+) -> bool:
+    """Run sums or a norm along the middle one of three extents; False where the golden model has to answer."""
+    outer, length, inner = extents
+    given = Norm(
+        kind=kind,
+        x=address(x),
+        outer=outer,
+        length=length,
+        inner=inner,
+        **adder_fields(adder),
+        **others,
+        out=address(out),
+    )
+    return call("aneforge_run_norm", ctypes.byref(given))
+
+
+def sums_along(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of) -> Array | None:
+    """Return sums along axes that are neighbours, None where there is another way.
+
+    What a chain of chains or a tree gives is added exactly, so a long sum is cut there, and its parts go side by side.
+    """
+    extents = extents_of(x.shape, axes)
+    if not available() or x.size == 0 or extents is None or not fits(adder, of):
+        return None
+    outer, length, inner = extents
+    part = adder.chain**adder.times if adder.chain else adder.group * adder.tree
+    parts = length // part if length % part == 0 else 1
+    sums = np.empty((outer, parts, inner), np.float64)
+    kind = {Of.VALUES: Kind.SUM, Of.MAGNITUDES: Kind.SUM_OF_MAGNITUDES, Of.SQUARES: Kind.SUM_OF_SQUARES}[of]
+    values = np.ascontiguousarray(bits_of("reduce", x))
+    if not run_along(kind, values, (outer * parts, length // parts, inner), adder, sums):
+        return None
+    if parts > 1 and not (np.abs(sums).sum(axis=1) < EXACT_BELOW).all():
+        return None
+    shape = [1 if axis in axes else extent for axis, extent in enumerate(x.shape)]
+    return sums.sum(axis=1).reshape(shape)
 
 
 def fits(adder: AdderChoice, of: Of = Of.VALUES) -> bool:

@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 5
+#define ANEFORGE_INTERFACE 6
 
 /* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
@@ -30,7 +30,7 @@ struct aneforge_behind {
     const double *gain, *offset;
     int64_t gain_row;
     const uint16_t *table; /* of 65,536 entries, through which every result goes; or null */
-    int64_t rectifies;     /* 1: negative results become 0 instead */
+    int64_t rectifies;     /* not 0: negative results become 0 instead, and none is larger than the number of these bits */
     int64_t *seen;         /* [ANEFORGE_SEEN], or null */
 };
 /* The bits of the largest magnitude before the table, whether +0 (1) and -0 (2) were there, and the largest after it. */
@@ -151,13 +151,21 @@ struct aneforge_reduce {
 };
 ANEFORGE_EXPORT int32_t aneforge_run_reduce(const struct aneforge_reduce *reduce, int32_t path, int32_t threads);
 
-enum aneforge_norm_kind { ANEFORGE_SOFTMAX, ANEFORGE_STANDARDISED, ANEFORGE_BY_LENGTH };
+enum aneforge_norm_kind {
+    ANEFORGE_SOFTMAX,
+    ANEFORGE_STANDARDISED,
+    ANEFORGE_BY_LENGTH,
+    ANEFORGE_SUM,
+    ANEFORGE_SUM_OF_MAGNITUDES,
+    ANEFORGE_SUM_OF_SQUARES
+};
 
 /* Softmax and norms along the middle axis of x [outer, length, inner], each step as `normalisation.py` has it.
  *
  *   softmax       t = (x - largest) * factor; p = powers[t]; p times the inverse of the sum of p
  *   standardised  (x - mean) times the reciprocal root of (sum of squared distances * factor + epsilon)
  *   by length     x times the reciprocal root of the sum of squares, which is at least `epsilon`
+ *   sums          of x, of |x| or of x², in double, before they are rounded: out is [outer, inner], and that is all
  *
  * Then times `gain` and plus `offset`, where they are not null: one of each for every place of the axis. */
 struct aneforge_norm {
@@ -169,7 +177,7 @@ struct aneforge_norm {
     const double *knots;            /* 33, of the table that the sum is read off: inverse or reciprocal root */
     const uint16_t *powers;         /* 65,536, of softmax */
     const uint16_t *gain, *offset;  /* [length] */
-    uint16_t *out;                  /* as x */
+    void *out;                      /* fp16, as x; or the sums */
 };
 ANEFORGE_EXPORT int32_t aneforge_run_norm(const struct aneforge_norm *norm, int32_t path, int32_t threads);
 

@@ -75,9 +75,10 @@ static void load_block(struct block *block) {
 
 static void store_block(struct block *block) {
     const struct aneforge_norm *const job = block->job;
-    if (job->inner == 1) turn_rows(block, job->out + block->first, true);
+    uint16_t *const out = (uint16_t *)job->out + block->first;
+    if (job->inner == 1) turn_rows(block, out, true);
     for (int64_t i = 0; i < job->length && job->inner > 1; i++)
-        memcpy(job->out + block->first + i * job->inner, block->halves + i * LANES, (size_t)block->lanes * sizeof(uint16_t));
+        memcpy(out + i * job->inner, block->halves + i * LANES, (size_t)block->lanes * sizeof(uint16_t));
 }
 
 /* Sums of the values, or of the squared distances from shifts, rounded to fp16. */
@@ -166,6 +167,19 @@ static bool shorten_block(struct block *block) {
     return exact;
 }
 
+/* Sums alone; they lie one after the other in blocks as in the output. */
+static bool sum_block(struct block *block, int64_t place) {
+    static const double nothing[LANES] = {0};
+    const struct aneforge_norm *const job = block->job;
+    double sums[LANES];
+    if (job->kind == ANEFORGE_SUM_OF_MAGNITUDES)
+        for (int64_t i = 0; i < job->length * LANES; i++) block->values[i] = fabsf(block->values[i]);
+    const bool squared = job->kind == ANEFORGE_SUM_OF_SQUARES;
+    const bool exact = squared ? add_block(block, true, nothing, sums) : add_block(block, false, NULL, sums);
+    memcpy((double *)job->out + place, sums, (size_t)block->lanes * sizeof *sums);
+    return exact;
+}
+
 /* Gain and offset of every place of the axis, two operations. */
 static void scale_block(struct block *block) {
     const struct aneforge_norm *const job = block->job;
@@ -191,10 +205,12 @@ static bool norm(const struct aneforge_norm *job, int64_t number, char *memory) 
     block.halves = (uint16_t *)(block.values + job->length * LANES);
     load_block(&block);
     bool exact = true;
+    if (job->kind >= ANEFORGE_SUM) return sum_block(&block, number / across * (job->inner > 1 ? job->inner : 0) + first);
     switch ((enum aneforge_norm_kind)job->kind) {
         case ANEFORGE_SOFTMAX: exact = softmax_block(&block); break;
         case ANEFORGE_STANDARDISED: exact = standardise_block(&block); break;
         case ANEFORGE_BY_LENGTH: exact = shorten_block(&block); break;
+        default: break;
     }
     scale_block(&block);
     store_block(&block);

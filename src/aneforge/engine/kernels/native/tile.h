@@ -191,6 +191,7 @@ static inline void note(int64_t *noted, uint16_t magnitude) { *noted = magnitude
 /* Results on their way through the table, or rectified; noted before and after. */
 static void map_results(const struct plan *plan, int64_t *seen, uint16_t *halves, int64_t count) {
     const struct aneforge_behind *const behind = &plan->behind;
+    const uint16_t bound = (uint16_t)behind->rectifies;
     uint16_t largest = 0, least = 0xFFFFu, least_turned = 0xFFFFu, after = 0;
     for (int64_t i = 0; i < count && behind->seen; i++) {
         const uint16_t magnitude = halves[i] & 0x7FFFu, turned = halves[i] ^ 0x8000u;
@@ -201,7 +202,10 @@ static void map_results(const struct plan *plan, int64_t *seen, uint16_t *halves
         after = positive > after ? positive : after;
     }
     if (behind->rectifies)
-        for (int64_t i = 0; i < count; i++) halves[i] = halves[i] < 0x8000u ? halves[i] : 0;
+        for (int64_t i = 0; i < count; i++) {
+            const uint16_t positive = halves[i] < 0x8000u ? halves[i] : 0;
+            halves[i] = positive < bound ? positive : bound;
+        }
     for (int64_t i = 0; i < count && behind->table; i++) halves[i] = behind->table[halves[i]];
     if (!behind->seen) return;
     for (int64_t i = 0; i < count && behind->table; i++) {
@@ -210,6 +214,7 @@ static void map_results(const struct plan *plan, int64_t *seen, uint16_t *halves
     }
     note(&seen[ANEFORGE_LARGEST_BEFORE], largest);
     seen[ANEFORGE_ZEROS_BEFORE] |= (least == 0) | (least_turned == 0) << 1;
+    if (behind->rectifies) after = after < bound ? after : bound;
     note(&seen[ANEFORGE_LARGEST_AFTER], behind->rectifies || behind->table ? after : largest);
 }
 
