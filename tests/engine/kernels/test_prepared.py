@@ -96,6 +96,36 @@ def test_convolutions(path: str, data: st.DataObject, through: Through, winograd
 
 
 @on_every_path
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.sampled_from(WAYS))
+def test_convolutions_of_every_channel_by_itself(path: str, data: st.DataObject, through: Through) -> None:
+    channels, batch = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 2))
+    kernel = data.draw(st.sampled_from([(3, 3), (2, 5), (1, 3), (3,)]))
+    window: golden.Window = {
+        "stride": [data.draw(st.integers(1, 3)) for _ in kernel],
+        "dilation": [data.draw(st.integers(1, 2)) for _ in kernel],
+        "pad": [(data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2))) for _ in kernel],
+        "groups": channels,
+    }
+    extents = tuple(2 * length + data.draw(st.integers(0, 40 if length == kernel[-1] else 5)) for length in kernel)
+    x, weight = data.draw(tensors((batch, channels, *extents), (channels, 1, *kernel)))
+    bias, gain = np.linspace(-3, 3, channels), np.linspace(-2, 2, channels)
+    after = data.draw(st.sampled_from([After(), After(start=bias), After(gain=gain, offset=bias)]))
+    ready = ready_convolution(x.shape, weight.shape, window, after, winograd=False)
+    assert ready is not None
+    with np.errstate(all="ignore"), using(path=path, threads=data.draw(st.integers(1, 2))):
+        total = golden.convolution_sum(x.view(np.float16), weight.view(np.float16), after.start, **window).total()
+        along = (-1, *(1,) * len(kernel))
+        gained = after.gain is not None
+        behind = bias.reshape(along)
+        wanted = golden.apply_gain(total, gain.reshape(along), behind) if gained else golden.round_out(total)
+        found, seen = ready(x, weight, through)
+        expected = mapped(wanted, through)
+        assert_same_bits(found, expected.view(np.float16))
+        assert seen == noted(wanted, expected)
+
+
+@on_every_path
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_a_projection_of_rows_that_comes_and_leaves_transposed(path: str, contiguous: bool) -> None:  # noqa: FBT001
     generator = np.random.default_rng(0)

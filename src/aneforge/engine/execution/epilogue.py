@@ -91,13 +91,13 @@ class Pointwise:
 
     def __call__(self, x: Array) -> Array:
         """Return the results."""
-        return kernels.elements.lookup(x, self.table) if self.pays_table(x) else self.function(x)
+        return self.looked_up(x) if self.pays_table(x) else self.function(x)
 
     def run(self, x: Array, doubts: list[Label]) -> Array:
         """Return the results; doubts that the values raise, here or between two steps, are added to the others."""
         if self.pays_table(x):
             doubts += self.doubtful.labels(x, magnitude_of(x))
-            return kernels.elements.lookup(x, self.table)
+            return self.looked_up(x)
         found: set[Label] = set()
         for part in self.parts:
             found.update(part.doubtful.labels(x, magnitude_of(x)))
@@ -126,12 +126,16 @@ class Pointwise:
     @cached_property
     def through(self) -> Through:
         """What results of a product go through: the table, or a rectifier where the table is one."""
-        numbers, negative = self.table[:0x7C01], self.table[0x8000:0xFC01]  # a product gives nothing else
-        bound = int(numbers[-1])
-        rectified = np.minimum(np.arange(len(numbers), dtype=np.uint16), bound)
-        if bound and np.array_equal(numbers, rectified) and not negative.any():
+        table = self.table
+        bound = int(table[0x7C00])
+        if bound and np.array_equal(table, kernels.elements.rectify(EVERY, bound).view(np.uint16)):
             return kernels.prepared.Through(None, bound)
-        return kernels.prepared.Through(self.table)
+        return kernels.prepared.Through(table)
+
+    def looked_up(self, x: Array) -> Array:
+        """Return the results by the table, or without it where it is a rectifier."""
+        through = self.through
+        return kernels.elements.rectify(x, through.bound) if through.bound else kernels.elements.lookup(x, self.table)
 
     @cached_property
     def doubtful(self) -> Doubtful:

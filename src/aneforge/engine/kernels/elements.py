@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bits = npt.NDArray[np.uint16]
 
-__all__ = ["add", "lookup", "maximum", "minimum", "mul", "sub", "table_of", "to_fp16"]
+__all__ = ["add", "lookup", "maximum", "minimum", "mul", "rectify", "sub", "table_of", "to_fp16"]
 
 SHORTEST_RUN = 32
 """Runs of pairs shorter than this are copied together first: starting one costs as much as some elements."""
@@ -110,6 +110,19 @@ def lookup(values: Array, table: Bits) -> Array:
     out = np.empty(values.shape, np.uint16)
     call("aneforge_lookup", address(places), address(entries), address(out), ctypes.c_int64(places.size))
     return as_given(out, values)
+
+
+def rectify(values: Array, bound: int) -> Array:
+    """Return 0 for negative numbers, and the others up to the number of some bits.
+
+    >>> rectify(np.array([1.0, -2.0, 7.0], np.float16), 0x4600).tolist()
+    [1.0, 0.0, 6.0]
+
+    Raises:
+        GraphTypeError: The numbers are not fp16.
+    """
+    found = np.maximum(bits_of("rectify", values).view(np.int16), 0)
+    return as_given(np.minimum(found, bound, out=found).view(np.uint16), values)
 
 
 # Pairs of elements.

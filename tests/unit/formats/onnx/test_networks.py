@@ -9,15 +9,25 @@ import pytest
 
 import aneforge as af
 from aneforge.formats.onnx.onnx_model import from_onnx, onnx_to_features
+from mobilenet_v2 import mobilenet_v2
 from resnet18 import resnet18
 from transformer import encoder
+from unet import unet
 from write_onnx import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.mark.parametrize("network", [resnet18, encoder])
+def small_mobilenet() -> af.Graph:
+    return mobilenet_v2(size=32, classes=10)
+
+
+def small_unet() -> af.Graph:
+    return unet(size=16, channels=(8, 16))
+
+
+@pytest.mark.parametrize("network", [resnet18, encoder, small_mobilenet, small_unet])
 def test_a_network_comes_back_with_its_meaning(network: Callable[[], af.Graph]) -> None:
     original = network()
     graph = from_onnx(Writer(original).model().SerializeToString())

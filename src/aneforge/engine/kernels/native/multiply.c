@@ -29,6 +29,8 @@
  * budget of three times. Small ones are packed in any case. */
 #define MOST_PACKED 1.6
 #define SMALL_PACKED 1048576.0
+/* What a thread may take for one channel of a convolution of every channel by itself. */
+#define MOST_DEPTHWISE ((size_t)4 << 20)
 
 static int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
@@ -243,6 +245,28 @@ static int32_t run_plan(struct plan *plan, const struct path *path, int32_t thre
     return plan->failed ? ANEFORGE_NO_MEMORY : ANEFORGE_OK;
 }
 
+static void depthwise_part(void *context, int32_t worker) {
+    const struct job *const job = context;
+    char *const memory = worker_memory(worker, job->path->depthwise_bytes(job->plan));
+    if (!memory) {
+        __atomic_store_n(&job->plan->failed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    job->path->run_depthwise(job->plan, memory);
+}
+
+/* Convolve every channel by itself; false where a channel has to go the general way, and all are to go it. */
+static bool run_by_channels(struct plan *plan, const struct path *path, int32_t threads) {
+    struct job job = {plan, path};
+    if (path->depthwise_bytes(plan) > MOST_DEPTHWISE) return false;
+    const double useful = product_count(plan) / PRODUCTS_PER_THREAD;
+    in_parallel(useful < threads ? (int32_t)useful + 1 : threads, depthwise_part, &job);
+    if (!plan->beyond) return true;
+    plan->next_task = 0;
+    if (plan->behind.seen) memset(plan->behind.seen, 0, ANEFORGE_SEEN * sizeof *plan->behind.seen);
+    return false;
+}
+
 static void forget(struct plan *plan) {
     free(plan->start);
     free(plan->down.phase);
@@ -400,8 +424,13 @@ int32_t aneforge_run_convolution(const struct aneforge_convolution *given, int32
     plan.left_places = plan.bias_places = places ? places + given->batch : NULL; /* zeros */
     int32_t status = ANEFORGE_NO_MEMORY;
     if (places && set_axis(&plan.down) && set_axis(&plan.across) &&
-        (!plan.bias || set_starts(&plan, given->groups * given->rows)))
-        status = run_plan(&plan, path, threads);
+        (!plan.bias || set_starts(&plan, given->groups * given->rows))) {
+        const bool by_channels = given->groups > 1 && given->rows == 1 && given->channels == 1 && !given->winograd &&
+                                 !given->unrounded && plan.element == ANEFORGE_FP16 && !pointwise;
+        const bool done = by_channels && run_by_channels(&plan, path, threads);
+        if (done) status = plan.failed ? ANEFORGE_NO_MEMORY : ANEFORGE_OK;
+        if (!done) status = run_plan(&plan, path, threads);
+    }
     forget(&plan);
     free(places);
     return status;

@@ -205,6 +205,16 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
     }
 }
 
+/* Join what one worker noted with what others did. */
+static void join_seen(const struct plan *plan, const int64_t *seen) {
+    for (int one = 0; one < ANEFORGE_SEEN && plan->behind.seen; one++) {
+        int64_t *const all = &plan->behind.seen[one];
+        int64_t before = __atomic_load_n(all, __ATOMIC_RELAXED), joined;
+        do joined = one == ANEFORGE_ZEROS_BEFORE ? before | seen[one] : before > seen[one] ? before : seen[one];
+        while (!__atomic_compare_exchange_n(all, &before, joined, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    }
+}
+
 static void run_tasks(struct plan *plan, char *memory) {
     struct worker worker;
     share_out(plan, memory, &worker);
@@ -217,12 +227,7 @@ static void run_tasks(struct plan *plan, char *memory) {
         if (task >= plan->tasks) break;
         run_task(plan, &worker, task);
     }
-    for (int one = 0; one < ANEFORGE_SEEN && plan->behind.seen; one++) {
-        int64_t *const all = &plan->behind.seen[one], own = worker.region.seen[one];
-        int64_t before = __atomic_load_n(all, __ATOMIC_RELAXED), joined;
-        do joined = one == ANEFORGE_ZEROS_BEFORE ? before | own : before > own ? before : own;
-        while (!__atomic_compare_exchange_n(all, &before, joined, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    }
+    join_seen(plan, worker.region.seen);
 }
 
 /* Convert the whole left operand, panel by panel. */

@@ -12,6 +12,8 @@ struct path {
     size_t (*task_bytes)(const struct plan *plan);
     void (*pack_panels)(struct plan *plan, struct piece *pieces);
     void (*run_tasks)(struct plan *plan, char *memory);
+    size_t (*depthwise_bytes)(const struct plan *plan);
+    void (*run_depthwise)(struct plan *plan, char *memory);
     void (*from_float)(const float *values, uint16_t *out, int64_t count);
     void (*from_double)(const double *values, uint16_t *out, int64_t count);
     void (*lookup)(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count);

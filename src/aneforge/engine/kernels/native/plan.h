@@ -108,6 +108,7 @@ struct plan {
     int32_t most_vectors, most_tiles, most_pieces, most_depth; /* of one region or block */
     int64_t next_task, next_panel;                             /* counted up by the workers */
     int32_t failed;                                            /* a worker had no memory */
+    int32_t beyond;                                            /* a channel has to go the general way */
 };
 
 /* A piece is k from first up to last; its norms on the right belong to a group of channels. */

@@ -15,6 +15,10 @@ static inline void gather(const uint16_t *from, int64_t step, int32_t lanes, uin
         memcpy(to, from, LANES * sizeof *to);
         return;
     }
+    if (step == 2 && lanes == LANES) { /* apart, because compilers make vectors of it */
+        for (int32_t lane = 0; lane < LANES; lane++) to[lane] = from[2 * lane];
+        return;
+    }
     if (lanes < LANES) memset(to, 0, LANES * sizeof *to);
     for (int32_t lane = 0; lane < lanes; lane++) to[lane] = from[lane * step];
 }
@@ -53,19 +57,21 @@ static bool sum_lanes(const struct aneforge_reduce *job, const uint16_t *from, i
 }
 
 /* Numbers in the order of their values: flip what a sign does to the order of bits. Zeros of both signs are one. */
-static inline int32_t ordered(uint16_t half) {
-    const int32_t magnitude = half & 0x7FFF;
-    return half & 0x8000 ? -magnitude : magnitude;
+static inline int16_t ordered(uint16_t half) {
+    const int16_t magnitude = (int16_t)(half & 0x7FFFu);
+    return (int16_t)(half & 0x8000u ? -magnitude : magnitude);
 }
 
 static void extreme_lanes(const struct aneforge_reduce *job, const uint16_t *from, int32_t lanes, uint16_t *out) {
     uint16_t best[LANES], halves[LANES];
-    const int32_t sign = job->kind == ANEFORGE_LARGEST ? 1 : -1;
+    const uint16_t turn = job->kind == ANEFORGE_LARGEST ? 0 : 0x8000u; /* the smallest is the largest of the opposites */
     gather(from + job->taps[0], job->step, lanes, best);
     for (int64_t tap = 1; tap < job->tap_count; tap++) {
         gather(from + job->taps[tap], job->step, lanes, halves);
-        for (int32_t lane = 0; lane < LANES; lane++)
-            best[lane] = sign * ordered(halves[lane]) > sign * ordered(best[lane]) ? halves[lane] : best[lane];
+        for (int32_t lane = 0; lane < LANES; lane++) {
+            const bool more = ordered(halves[lane] ^ turn) > ordered(best[lane] ^ turn);
+            best[lane] = more ? halves[lane] : best[lane];
+        }
     }
     for (int32_t lane = 0; lane < lanes; lane++) {
         const uint16_t magnitude = best[lane] & 0x7FFFu;

@@ -1,7 +1,7 @@
 /* Everything that is compiled anew for each path, and the table of it. A path includes its lanes first, and says with
    HAS_FLOATS whether sums of products are taken in float lanes. */
 
-#include "multiply.h"
+#include "depthwise.h"
 #include "norm.h"
 #include "planar.h"
 #include "reduce.h"
@@ -14,6 +14,8 @@
         .task_bytes = task_bytes, \
         .pack_panels = pack_panels, \
         .run_tasks = run_tasks, \
+        .depthwise_bytes = depthwise_bytes, \
+        .run_depthwise = run_depthwise, \
         .from_float = from_float, \
         .from_double = from_double, \
         .lookup = lookup, \
