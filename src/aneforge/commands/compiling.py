@@ -406,11 +406,13 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
     made = emit_compiled(Compiled(retargeted, program))
     refused = tuple(f"not emitted: {one}" for one in made.refused)
     if not made.files:
-        raise NotSupportedError("no layer is emitted: " + "; ".join(refused), target=retargeted.target)
+        raise NotSupportedError(
+            "no layer is emitted: " + "; ".join((*refused, *made.remarks)), target=retargeted.target
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     if made.whole:
         write(made.files[0].container, path)
-        return Written(path, tasks=tuple(layer_tasks(path.name, made.files[0])))
+        return Written(path, made.remarks, tuple(layer_tasks(path.name, made.files[0])))
     paths = [path.with_suffix(f".{number}{path.suffix}") for number in range(len(made.files))]
     for one, file in zip(paths, made.files, strict=True):
         write(file.container, one)
@@ -420,7 +422,7 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
         for one, file in zip(paths, made.files, strict=True)
     )
     tasks = [one for place, file in zip(paths, made.files, strict=True) for one in layer_tasks(place.name, file)]
-    return Written(paths[0], (*parts, *refused), tuple(tasks))
+    return Written(paths[0], (*parts, *refused, *made.remarks), tuple(tasks))
 
 
 def layer_tasks(file: str, emitted: EmittedFile) -> Iterator[tuple[str, TaskLayer, str]]:
@@ -448,7 +450,7 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_ane(ane_of(made.files[0].container), path)
-    return Written(path, tasks=tuple(layer_tasks(path.name, made.files[0])))
+    return Written(path, made.remarks, tuple(layer_tasks(path.name, made.files[0])))
 
 
 LINUX_STYLE = "v5"

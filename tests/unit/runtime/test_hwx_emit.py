@@ -340,3 +340,13 @@ def test_the_emitter_places_nothing_itself(repository: Path) -> None:
                 continue
             tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             assert not placing & {node.id for node in tree if isinstance(node, ast.Name)}, path
+
+
+def test_outputs_without_a_port_of_their_own_are_named() -> None:
+    x = source(*MAP)
+    y = x.relu()
+    made = af.hwx.emit(af.Graph({"a": y, "b": y, "c": x, "d": y * 2.0}), "m1")
+    assert (made.files[0].outputs, made.same) == (("a", "d"), {"b": "a", "c": "x"})
+    assert made.remarks[0] == "output 'b' has no port of its own: it is 'a'"
+    assert "output 'c' has no port of its own: it is 'x'" in str(made)
+    assert af.hwx.emit(y, "m1").same == {}

@@ -8,7 +8,7 @@ and what some bits of the common configuration mean there, is not known; the not
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -122,9 +122,16 @@ class EmittedProgram:
 
     files: tuple[EmittedFile, ...]
     refused: tuple[RefusedLayer, ...]
+    same: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Outputs that have no port of their own: what they are is another output, or an input that nothing changes."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of outputs without a port of their own."""
+        return tuple(f"output {name!r} has no port of its own: it is {other!r}" for name, other in self.same.items())
 
     def __str__(self) -> str:
-        shown = [*map(str, self.files), *(f"refused: {one}" for one in self.refused)]
+        shown = [*map(str, self.files), *(f"refused: {one}" for one in self.refused), *self.remarks]
         more = len(shown) - SHOWN_PARTS
         return "\n".join([*shown[:SHOWN_PARTS], *([f"and {more} more files and refused layers"] * (more > 0))])
 
@@ -173,7 +180,19 @@ def emit_compiled(compiled: Compiled, *, style: str = "v9") -> EmittedProgram:
     order = [by_name[name] for part in compiled.schedule.partitions for name in part.layers]
     planned, refused = plan_layers(order, compiled.plan)
     parts = list(split_at_refused(order, planned))
-    return EmittedProgram(tuple(emit_part(program, part, planned, style) for part in parts), refused)
+    files = tuple(emit_part(program, part, planned, style) for part in parts)
+    return EmittedProgram(files, refused, outputs_without_ports(program))
+
+
+def outputs_without_ports(program: Program) -> dict[str, str]:
+    """Return outputs whose values another port has, by that port."""
+    known = {port.value.name: port.name for port in program.inputs}
+    found: dict[str, str] = {}
+    for port in program.outputs:
+        if port.value.name in known:
+            found[port.name] = known[port.value.name]
+        known.setdefault(port.value.name, port.name)
+    return found
 
 
 def plan_layers(
