@@ -78,7 +78,7 @@ class Constant(ABC):
             # NumPy's code for a type is the same for all types of one size that are not NumPy's own.
             code = part.dtype.str if part.dtype.isbuiltin == 1 else part.dtype.name
             state.update(f" {name} {code} {part.shape} ".encode())
-            state.update(np.ascontiguousarray(part).tobytes())
+            state.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         return state.hexdigest()
 
     def __eq__(self, other: object) -> bool:

@@ -41,6 +41,8 @@ __all__ = [
 
 MOST_READ = 131008.0
 """What the largest NaN is read as."""
+SIGN_BIT, INFINITY_BITS = 0x8000, 0x7C00
+"""Of fp16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,28 @@ def of_values(values: Array) -> Range:
     """
     if not values.size:
         return Range(0.0, 0.0)
+    if values.dtype == np.float16 and (found := ends_by_bits(values)) is not None:
+        return found
     real = values.dtype.kind in "fV"
     numbers = as_read(values) if real else values.astype(np.float64)
     return Range(float(numbers.min()), float(numbers.max()))
+
+
+def ends_by_bits(values: Array) -> Range | None:
+    """Return the interval of finite fp16 numbers, None where some are not: as integers their bits are ordered, too.
+
+    Those of positive numbers grow with the number, those of negative ones with its magnitude, above all positive ones.
+
+    >>> ends_by_bits(np.array([0.5, -2.0, 1.0], np.float16)), ends_by_bits(np.array([-3.0, -4.0], np.float16))
+    (Range(low=-2.0, high=1.0), Range(low=-4.0, high=-3.0))
+    """
+    unsigned, signed = values.view(np.uint16), values.view(np.int16)
+    lowest, highest = int(unsigned.max()), int(signed.max())
+    if lowest < SIGN_BIT:
+        lowest = int(signed.min())
+    if highest < 0:
+        highest = int(unsigned.min())
+    if max(lowest & ~SIGN_BIT, highest & ~SIGN_BIT) >= INFINITY_BITS:
+        return None
+    low, high = np.array([lowest, highest], np.uint16).view(np.float16).astype(np.float64) + 0.0
+    return Range(float(low), float(high))

@@ -143,8 +143,8 @@ def sums_along(channel: int, values: Array) -> WeightSums:
     """Return the sums of weights whose channels lie along an axis."""
     numbers = np.moveaxis(as_read(values), channel, 0)
     rows = numbers.reshape(numbers.shape[0], -1)
-    positive, negative = np.maximum(rows, 0.0).sum(axis=1), np.maximum(-rows, 0.0).sum(axis=1)
-    return WeightSums(positive, negative, float(np.abs(rows).max(initial=0.0)))
+    positive, negative = np.maximum(rows, 0.0).sum(axis=1), 0.0 - np.minimum(rows, 0.0).sum(axis=1)
+    return WeightSums(positive, negative, float(max(rows.max(initial=0.0), -rows.min(initial=0.0))))
 
 
 def windows(situation: Situation, x: Known, weight: Known, form: str) -> Terms:
