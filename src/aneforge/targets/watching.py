@@ -176,7 +176,7 @@ def believed_answer(target: Target, question: Question) -> object:
 
 def group_of(target: Target, group: str) -> Properties:
     """Return a group of properties by its own name."""
-    return next(known for known in target.groups.values() if known.group == group)
+    return next(known for name in GROUPS if (known := cast("Properties", getattr(target, name))).group == group)
 
 
 def answer_of(target: Target, question: Question) -> object:

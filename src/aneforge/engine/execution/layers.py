@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from aneforge.engine.execution.values import Values
     from aneforge.engine.kernels.prepared import Run
     from aneforge.ops.constant import Constant
+    from aneforge.ops.types import TensorType
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
@@ -371,16 +372,18 @@ def magnitudes_of(constants: Mapping[str, Array]) -> dict[str, float]:
 
 def typed_operands(layer: Layer, call: Call) -> dict[str, Any]:
     """Return operands of the right types and shapes without values, under the names of the operation."""
-
-    def stand_in(ref: Ref) -> Array:
-        dtype = np.dtype(np.float16) if is_float(ref.type.dtype) else numpy_dtype(ref.type.dtype)
-        return np.broadcast_to(np.zeros((), dtype), ref.type.shape)
-
     operands = {
-        name: tuple(map(stand_in, argument)) if isinstance(argument, tuple) else stand_in(argument)
+        name: tuple(stand_in(ref.type) for ref in argument) if isinstance(argument, tuple) else stand_in(argument.type)
         for name, argument in layer.operands.items()
     }
     return call.renamed(cast("dict[str, object]", operands))
+
+
+@lru_cache(maxsize=4096)
+def stand_in(kind: TensorType) -> Array:
+    """Return an array of a type and shape that has no memory of its own; nobody can write to it."""
+    dtype = np.dtype(np.float16) if is_float(kind.dtype) else numpy_dtype(kind.dtype)
+    return np.broadcast_to(np.zeros((), dtype), kind.shape)
 
 
 def loses_multiplier(layer: Layer, program: Program) -> bool:

@@ -274,6 +274,7 @@ function fitted(context, text, room, cut = head) {
 }
 
 const LEAST_NAME = 6; // letters; less of a name says nothing
+const LEAST_ROOM = 8; // pixels; a letter has no less, and measuring a text takes longer than drawing a box
 
 /**
  * Write a name into a box, cut in the middle where it is too long, or not at all where too little of it would be left.
@@ -284,6 +285,7 @@ const LEAST_NAME = 6; // letters; less of a name says nothing
  * @param {number} room
  */
 function writeName(context, name, x, y, room) {
+  if (room < LEAST_ROOM) return;
   const words = fitted(context, name, room, middle);
   if (words.length < Math.min(LEAST_NAME, name.length)) return;
   context.fillStyle = colour("--card");

@@ -161,8 +161,8 @@ class MemoryView {
       const [left, top, width, height] = this.box(one);
       context.fillStyle = colour(stateColour(this.states.indexOf(states[one])));
       context.fillRect(left, top, Math.max(1, width - (width > 3 ? 1 : 0)), Math.max(1, height - (height > 3 ? 1 : 0)));
-      if (height < 13) continue;
       const shown = Math.max(left, this.axis.left) + 4;
+      if (height < 13 || left + width - shown - 5 < LEAST_ROOM) continue;
       writeName(context, this.name(one), shown, top + height / 2, left + width - shown - 5);
     }
     if (this.chosen === null || !this.onChip.includes(this.chosen)) return;
