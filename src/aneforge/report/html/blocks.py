@@ -25,7 +25,7 @@ from aneforge.report.model import Allocated, Difference, EmittedTask, Node, Refu
 from aneforge.rules.rule import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from aneforge.report.cards import Card
     from aneforge.report.model import Divergence, Emission, Memory, Report, TargetReport
@@ -45,6 +45,8 @@ TERMS = (
 """Words of the page that say what they mean when they are pointed at, as the glossary does."""
 SAFE_INTEGER = 2**53 - 1
 """The largest integer that a browser reads without a loss."""
+WRITTEN_ALIKE = frozenset({str, bool, type(None)})
+"""Types whose values are in JSON what they are."""
 REPEATED = 2
 """A column whose values come this often on average is written as a list of values and places in it."""
 
@@ -241,19 +243,31 @@ def names_of(kind: type[object]) -> list[tuple[str, str]]:
 
 def column(values: Sequence[object]) -> Json:
     """Return the values of a column, each once where they repeat."""
+    kinds = set(map(type, values))
     places: dict[object, int] = {}
-    distinct: list[object] = []
-    numbers: list[Json] = []
-    for value in values:
-        # 1, 1.0 and True are equal, as 0.0 and -0.0 are, and are not written alike.
-        key = type(value), repr(value) if isinstance(value, float) else value
-        number = places.setdefault(key, len(distinct))
-        if number == len(distinct):
-            distinct.append(value)
-        numbers.append(number)
-    if len(distinct) * REPEATED > len(values):
-        return [plain(value) for value in values]
-    return {"values": [plain(value) for value in distinct], "places": numbers}
+    numbers: list[Json] = [places.setdefault(key, len(places)) for key in keys_of(values, kinds)]
+    if len(places) * REPEATED > len(values):
+        return plain_values(values, kinds)
+    first = dict(zip(reversed(numbers), reversed(values), strict=True))
+    return {"values": [plain(first[number]) for number in range(len(places))], "places": numbers}
+
+
+def keys_of(values: Sequence[object], kinds: Collection[type]) -> Iterable[object]:
+    """Return what tells values apart: 1, 1.0 and True are equal, as 0.0 and -0.0 are, and are not written alike."""
+    if len(kinds) > 1:
+        return ((type(value), repr(value) if isinstance(value, float) else value) for value in values)
+    return map(repr, values) if any(issubclass(kind, float) for kind in kinds) else values
+
+
+def plain_values(values: Sequence[object], kinds: Collection[type]) -> list[Json]:
+    """Return values of some types as JSON, as `plain` does, without looking at each where they are so already."""
+    if WRITTEN_ALIKE.issuperset(kinds):
+        return cast("list[Json]", list(values))
+    if set(kinds) == {int} and max(map(abs, cast("Sequence[int]", values))) <= SAFE_INTEGER:
+        return cast("list[Json]", list(values))
+    if set(kinds) == {float} and all(map(math.isfinite, cast("Sequence[float]", values))):
+        return cast("list[Json]", list(values))
+    return [plain(value) for value in values]
 
 
 def plain(value: object) -> Json:
