@@ -62,3 +62,12 @@ def test_layers_alike_share_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made
     assert len(set(map(id, made))) == 1
     assert len(made) == 3 * 40 - 15  # sixteen calls of a few numbers pay for it
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(-1.5, 0.25), (1.5, 0.25), (-1.0, 0.0), (0.0, -2.0)])
+def test_a_function_that_is_negative_at_infinity_is_no_rectifier(alpha: float, beta: float) -> None:
+    values = np.linspace(-4, 4, 70_000, dtype=np.float16).reshape(1, 7, 100, 100)
+    graph = af.Graph({"y": (af.input(values.shape, name="x") * 2.0).linear_activation(alpha, beta)})
+    found = af.compile(graph, target="m1")(x=values)
+    whole = found["y"] if isinstance(found, dict) else found
+    np.testing.assert_allclose(np.asarray(whole, np.float64), values * 2.0 * alpha + beta, rtol=2e-3, atol=1e-3)

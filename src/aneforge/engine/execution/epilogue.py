@@ -61,6 +61,7 @@ __all__ = [
 ]
 
 ONE_ROUNDING = "assumed: gain and offset are rounded once, together with the operation; not measured"
+SIGN_BIT = 0x8000
 FEW = 4096
 """Numbers that a call costs as much as, however few it is given: about a sixteenth of the time that a table takes."""
 TWO_ROUNDINGS = "assumed: gain and offset round as the tails of the activation tables do; not measured"
@@ -128,7 +129,7 @@ class Pointwise:
         """What results of a product go through: the table, or a rectifier where the table is one."""
         table = self.table
         bound = int(table[0x7C00])
-        if bound and np.array_equal(table, kernels.elements.rectify(EVERY, bound).view(np.uint16)):
+        if 0 < bound < SIGN_BIT and np.array_equal(table, kernels.elements.rectify(EVERY, bound).view(np.uint16)):
             return kernels.prepared.Through(None, bound)
         return kernels.prepared.Through(table)
 
