@@ -61,8 +61,10 @@ def diff(
 def show_target_diff(out: Console, one: TargetDiff, most: int) -> None:
     """Print what changed on one target."""
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.headline import in_shop_words  # noqa: PLC0415 - as above
 
-    print_wrapped(out, f"{one.target}: {counts_text(one.before)} -> {counts_text(one.after)}")
+    counts = "" if one.before == one.after else f"{counts_text(one.before)} -> "
+    print_wrapped(out, f"{one.chip} ({one.target}): {counts}{counts_text(one.after)}")
     before, after = one.latency
     if before is not None and after is not None and before != after:
         print_wrapped(out, f"latency {before:.1f} -> {after:.1f} µs ({(after - before) / before:+.1%})", indent=2)
@@ -73,7 +75,7 @@ def show_target_diff(out: Console, one: TargetDiff, most: int) -> None:
             print_wrapped(out, f"{name} {old} -> {new}", indent=2)
     for sign, findings in (("+", one.new), ("-", one.gone)):
         for finding in findings[:most]:
-            print_wrapped(out, f"{sign} {finding_text(finding)}", indent=2)
+            print_wrapped(out, f"{sign} {in_shop_words(finding_text(finding), one.target, one.chip)}", indent=2)
         if len(findings) > most:
             print_wrapped(out, f"{sign} and {len(findings) - most} more", indent=2)
 

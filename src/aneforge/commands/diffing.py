@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.records import dataclass
+from aneforge.report.headline import shop_name
 from aneforge.report.matching import match_nodes
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class TargetDiff:
     """What changed on one target."""
 
     target: str
+    chip: str
+    """Its chip by the name that shops use."""
     before: Counts
     after: Counts
     new: tuple[Finding, ...]
@@ -115,6 +118,7 @@ def target_diff(before: TargetReport, after: TargetReport, same: Mapping[int, in
     new = {finding_key(one, None if one.node is None else same.get(one.node, -1)): one for one in after.findings}
     return TargetDiff(
         target=after.target,
+        chip=shop_name(after),
         before=before.counts,
         after=after.counts,
         new=tuple(one for key, one in new.items() if key not in old),

@@ -31,6 +31,7 @@ __all__ = [
     "errors_text",
     "estimate_text",
     "findings_text",
+    "in_shop_words",
     "joined_names",
     "names_of",
     "places",
@@ -153,9 +154,16 @@ def shop_names(report: Report, targets: Iterable[str]) -> list[str]:
 def with_shop_name(report: Report, finding: Finding) -> str:
     """Return the message of a finding with the shop name of its target in the place of the compiler's."""
     known = next((one for one in report.targets if one.target == finding.target), None)
-    if known is None:
-        return finding.message
-    return re.sub(rf"\b{re.escape(finding.target)}\b", shop_name(known).rstrip("+"), finding.message)
+    return finding.message if known is None else in_shop_words(finding.message, known.target, shop_name(known))
+
+
+def in_shop_words(text: str, target: str, chip: str) -> str:
+    """Return a text about a target with the name of its chip in the place of the compiler's.
+
+    >>> in_shop_words("x1 takes at most 4", "x1", "Chip+")
+    'Chip takes at most 4'
+    """
+    return re.sub(rf"\b{re.escape(target)}\b", chip.rstrip("+"), text)
 
 
 def joined_names(names: Iterable[str]) -> str:
