@@ -135,6 +135,31 @@ def test_chips_with_the_same_figures_share_a_row(open_report: Open) -> None:
     assert [name.split()[-2:] for name in names] == [["chip-a", "chip-twin"], ["Pro", "chip-b"]]
 
 
+SECTIONS = ("timeline", "memory", "graph")
+
+
+def test_pictures_of_the_sections(
+    open_report: Open, spotter: Report, repository: Path, request: pytest.FixtureRequest
+) -> None:
+    page = open_report(spotter, size=PICTURE)
+    page.locator(".card", has_text="M2").first.click()
+    page.locator("#findings .on-target", has_text="on M2").wait_for()
+    words = (repository / "docs" / "html-report.md").read_text(encoding="utf-8")
+    for section in SECTIONS:
+        drawing = page.locator(f"#{section} canvas").first
+        drawing.scroll_into_view_if_needed()
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(100)
+        picture = drawing.screenshot()
+        committed = repository / "docs" / "images" / f"{section}.png"
+        if request.config.getoption("--update-golden"):
+            committed.write_bytes(picture)
+        drawn, shown = (struct.unpack(">II", one[16:24]) for one in (picture, committed.read_bytes()))
+        # Fonts differ between systems, so the bytes are not compared.
+        assert all(0.8 <= one / other <= 1.25 for one, other in zip(drawn, shown, strict=True)), section
+        assert f"images/{section}.png" in words
+
+
 def test_the_picture_of_the_documentation(
     open_report: Open, spotter: Report, repository: Path, request: pytest.FixtureRequest
 ) -> None:
