@@ -220,6 +220,15 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
         lambda: dropped(source(*MAP), (1,)),
         "ANE-EMIT-006: no program that drops the axes it reduces is known",
     ),
+    "sum of one row": (
+        lambda: source(1, 5, 1, 10).sum(2),
+        "ANE-EMIT-006: no program that reduces one element is known (seen height)",
+    ),
+    "softmax of one element": (
+        lambda: source(1, 5, 1, 10).softmax(2),
+        "ANE-EMIT-006: no program that reduces one element is known (seen height)",
+    ),
+    "softmax with a depth": (lambda: source(1, 3, 1, 4, 5).softmax(1), "ANE-EMIT-005: no softmax of a tensor with"),
     "softmax of depths": (
         lambda: source(1, 3, 1, 4, 5).softmax(2),
         "ANE-EMIT-006: a softmax must be over channels, rows or columns",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.compiler.axes import Axis
 from aneforge.compiler.memory.task_places import axis_names, reduced_axes
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.activation_tables import table_bytes
@@ -21,7 +22,7 @@ from aneforge.formats.hwx.emission.channel_softmax import (
 )
 from aneforge.formats.hwx.emission.normalisation_tasks import layer_norm_tasks, softmax_tasks
 from aneforge.formats.hwx.emission.planar_tasks import scalar_task
-from aneforge.formats.hwx.emission.reduction_tasks import Reduction, channel_maximum, reduction_tasks
+from aneforge.formats.hwx.emission.reduction_tasks import Reduction, channel_maximum, expect_several, reduction_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.runtime.hwx.move_steps import exchange_steps
 from aneforge.runtime.hwx.step import Step, core_extent, extent_of, planned
@@ -47,6 +48,7 @@ def reduction_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     Where it drops the axes that it reduces, what is left of them is exchanged into its place, which is inferred.
     """
     extent, axes = extent_of(layer.bottoms[0].type), reduced_axes(layer)
+    expect_several(extent, axes)
     reduced = Extent(*(1 if name in axes else getattr(extent, name) for name in ("channels", "height", "width")))
     count = math.prod(getattr(extent, name) for name in axes)
     mean, least = layer.kind.name == "reduce_avg", layer.kind.name == "reduce_min"
@@ -85,6 +87,9 @@ def softmax_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     chain = planned(places.chain)
     if along == "width":
         return (width_softmax_step(extent, chain),)
+    if layer.result.rank == len(Axis):
+        raise HwxError("ANE-EMIT-005: no softmax of a tensor with a depth is known but over the last axis")
+    expect_several(extent, frozenset({along}))
     rows = along == "height"
     seen = replace(extent, channels=extent.height, height=extent.channels) if rows else extent
     channel_maximum(seen, chain.tasks[0], surface_of(seen, 0), surface_of(replace(seen, channels=1), 0))

@@ -44,6 +44,7 @@ __all__ = [
     "FROM_PLANAR",
     "KEPT_FROM_CHIP",
     "Reduction",
+    "expect_several",
     "reduce_rows_on_chip",
     "reduction_tasks",
     "transposing_copy",
@@ -77,6 +78,16 @@ class Reduction:
             "pe.final_scale": self.scale,
             "pe.post_function": int(self.reciprocal),
         }
+
+
+def expect_several(extent: Extent, axes: frozenset[str]) -> None:
+    """Check that axes have several elements between them: tasks that reduce one element would reduce others.
+
+    Raises:
+        HwxError: They have one.
+    """
+    if all(getattr(extent, name) == 1 for name in axes):
+        raise HwxError("ANE-EMIT-006: no program that reduces one element is known", seen=", ".join(sorted(axes)))
 
 
 def reduction_tasks(

@@ -30,7 +30,7 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     scalar_task,
 )
 from aneforge.formats.hwx.emission.product_tasks import constant_product_tasks, matrix_surface, runtime_product_tasks
-from aneforge.formats.hwx.emission.reduction_tasks import Reduction, reduction_tasks
+from aneforge.formats.hwx.emission.reduction_tasks import Reduction, expect_several, reduction_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.targets import database
 from aneforge.targets.task_chains import (
@@ -184,6 +184,7 @@ def reduction_drafts(operation: Operation) -> tuple[Draft, ...]:
     reduction = Reduction(
         maximum=operation.op == "reduce_max", scale=1 / count if operation.op == "reduce_mean" else 1.0
     )
+    expect_several(extent, axes)
     chain = reduction_chain(*sizes_of(extent), axes, ON_CHIP, maximum=reduction.maximum)
     return reduction_tasks(reduction, extent, chain, surface_of(extent, FIRST), surface_of(reduced, RESULT))
 
@@ -209,6 +210,7 @@ def softmax_drafts(operation: Operation) -> tuple[Draft, ...]:
         return softmax_tasks(extent, softmax_chain(*sizes_of(extent), ON_CHIP), source, result)
     if along == "batch":
         raise HwxError("ANE-EMIT-006: a softmax must be over channels, rows or columns", seen=operation.axis)
+    expect_several(extent, frozenset({along}))
     if along == "height":
         source, result = exchange_rows(source), exchange_rows(result)
         extent = replace(extent, channels=extent.height, height=extent.channels)
