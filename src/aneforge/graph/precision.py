@@ -21,7 +21,7 @@ from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Constant, Dense, dtype_name
 from aneforge.ops.declared import Declared
 from aneforge.ops.signature import AttributeKind
-from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
+from aneforge.ops.types import DTYPES, TensorType, is_float, numpy_dtype, value_range
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Retyping:
         """Return a constant as it is now."""
         dtype = self.becomes[constant.type.dtype]
         if isinstance(constant, Declared):
-            return replace(constant, kind=replace(constant.kind, dtype=dtype))
+            return replace(constant, kind=TensorType(constant.kind.shape, dtype))
         encoded = encoded_as(constant, self.becomes)
         if encoded is not None:
             return encoded

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge._compile import cross_compile_check
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError
 from aneforge.graph.node import build
@@ -117,6 +118,15 @@ def test_weights_of_one_shape_are_two_weights() -> None:
     assert af.Graph({"y": x.linear(first).linear(first)}).work().bytes_weights == 64 * 64 * 2
 
 
+@pytest.mark.parametrize("encoding", [None, "int8", "palette4"])
+def test_wide_weights_count_as_fp16(encoding: str | None) -> None:
+    wide = af.cast(af.input((1, 64)), "fp32").linear(af.weight((32, 64), "fp32", encoding))
+    half = af.to_fp16(wide).graph
+    assert [str(one.type) for one in half.constants.values()] == ["fp16[32, 64]"]
+    known = af.cost(af.input((1, 64)).linear(af.weight((32, 64), encoding=encoding)), "m4")
+    assert af.cost(wide, "m4").microseconds == known.microseconds
+
+
 def test_tables_of_rows() -> None:
     found = af.preflight(gathered(af.weight((100, 16))), "m4")
     assert found.findings == af.preflight(gathered(declared_as_dense((100, 16))), "m4").findings
@@ -192,6 +202,7 @@ REFUSED: dict[str, Callable[[af.Graph, Path], object]] = {
     "run": lambda graph, _: af.run(af.build_program(graph, "m4"), {"x": np.zeros((1, 64), np.float16)}),
     "observed ranges": lambda graph, _: af.ranges(graph, inputs={"x": np.zeros((1, 64), np.float16)}, target="m4"),
     "divergence": lambda graph, _: af.divergence(graph, "m1", "m4"),
+    "cross-compile check": lambda graph, _: cross_compile_check(graph, "m1", host="m4"),
     "compression": lambda graph, _: af.compressed(graph, "int8", target="m4"),
     "rescaling": lambda graph, _: af.rescale(graph, target="m4"),
 }

@@ -204,7 +204,6 @@ def divergence(
         UnknownNameError: A range is given for an input that is not there.
     """
     half = to_fp16(graph)
-    expect_values(half.graph, "a comparison of two chips")
     made = [compile_graph(half.graph, resolve(target)) for target in (a, b)]
     found = divergence_of_programs(half.graph, made[0], made[1], ranges)
     return replace(found, notes=half.notes)
@@ -218,6 +217,7 @@ def divergence_of_programs(
     Raises:
         UnknownNameError: A range is given for an input that is not there.
     """
+    expect_values(graph, "a comparison of two chips")
     numbering, inputs = Numbering(), declared_ranges(graph, ranges)
     sides: list[Side] = []
     for made in (first, second):
