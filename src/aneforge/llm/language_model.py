@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
     from aneforge.llm.checkpoint import Checkpoint
     from aneforge.llm.exactness import Comparison, Side
+    from aneforge.llm.planning import DecoderPlan
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load"]
+__all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load", "padded_length"]
 
 DEFAULT_CONTEXT = 512
 SHORTEST_PREFILL = 16
@@ -94,6 +95,15 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return FolderCheckpoint(path)
 
 
+def padded_length(tokens: int, context: int) -> int:
+    """Return the length that a prompt is padded to: a power of two, so that few programs serve all prompts.
+
+    >>> padded_length(3, 512), padded_length(100, 512), padded_length(300, 400)
+    (16, 128, 400)
+    """
+    return min(max(SHORTEST_PREFILL, 1 << (tokens - 1).bit_length()), context)
+
+
 def longest_context(config: af.llm.DecoderConfig) -> int:
     """Return the longest context that a model takes."""
     windows = [getattr(layer.mixer, "window", None) for layer in config.layers]
@@ -144,7 +154,7 @@ class LanguageModel:
 
     def prefill_length(self, tokens: int) -> int:
         """Return the length that a prompt is padded to."""
-        return min(max(SHORTEST_PREFILL, 1 << (tokens - 1).bit_length()), self.context)
+        return padded_length(tokens, self.context)
 
     def prefill_program(self, tokens: int, *, all_rows: bool = False) -> PrefillProgram:
         """Return the program of prompts of so many tokens, compiled when it is first asked for."""
@@ -271,6 +281,18 @@ class LanguageModel:
         asked = self.seeded_prompt() if prompt is None else prompt
         with self.for_target(target, self.compress) as other:
             return self.compare(other, asked, max_new_tokens=min(max_new_tokens, self.context - len(asked)))
+
+    def plan(self, *, prompt: int = 128) -> DecoderPlan:
+        """Return what the model takes on its target in its context: programs, bytes, times, encodings side by side.
+
+        Weights that were compressed with `auto` or `sparse` count as fp16: what becomes of them hangs on their values.
+        """
+        from aneforge.llm.planning import ENCODINGS, plan_decoder  # noqa: PLC0415 - few ask for it
+
+        encoding = "fp16" if self.compress is None or self.compress not in ENCODINGS else self.compress
+        return plan_decoder(
+            self.config, [self.asked], contexts=[self.context], prompt=min(prompt, self.context), encoding=encoding
+        )
 
     def seeded_prompt(self) -> list[int]:
         """Return a prompt for those who have none: tokens of a seeded generator, which are the same everywhere."""

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
-from aneforge.errors import GraphError, NotSupportedError
-from aneforge.llm.architecture import AttentionSpec, count_parameters, expect_context
+from aneforge.errors import GraphError, NotSupportedError, UnsupportedModelError
+from aneforge.llm.architecture import count_parameters, expect_context
 from aneforge.llm.architectures import describe_decoder
 from aneforge.llm.checkpoint import read_settings
+from aneforge.llm.language_model import padded_length
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
 from aneforge.llm.settings import ModelSettings
 from aneforge.optimise.compress.encodings import blockwise, int4_palette, int8_per_channel
@@ -55,7 +56,6 @@ ENCODINGS: Mapping[str, str] = {"fp16": "dense", "int8": "int8", "int4": "palett
 ENCODERS = {"int8": int8_per_channel, "int4": int4_palette, "blockwise": blockwise}
 SAMPLE_ROWS = 4
 """Rows of random weights that the error of an encoding is measured on."""
-HALF = 2
 STOPPING = (Severity.REJECT, Severity.OVERSIZE)
 NO_SPLIT = "no split exists"
 COUNTED = re.compile(r"^\d+ (?=products )")
@@ -80,8 +80,9 @@ class ContextPlan:
     context: int
     cache_bytes: int
     prompt: int
-    """Tokens of the prompt, padded as they are run."""
+    """Tokens of the prompt."""
     prefill: RunPrice | None
+    """Of the prompt, padded as `af.llm.load` pads it."""
     decode: RunPrice | None
     """None where the chip does not run it; `refusals` says why."""
     refusals: tuple[str, ...]
@@ -271,17 +272,16 @@ def plan_context(pricing: ChipPricing, context: int, prompt: int, against: Mappi
     """Return what a context costs."""
     refusals: list[str] = []
     runs: list[RunPrice | None] = []
-    for what, tokens in (("prompt", prompt), ("step", 1)):
+    for what, tokens in (("prompt", padded_length(prompt, context)), ("step", 1)):
         try:
-            runs.append(pricing.run(tokens, context, prompt=what == "prompt"))
+            runs.append(pricing.prefill(tokens, context) if what == "prompt" else pricing.step(tokens, context))
         except NotSupportedError as error:
             refusals.append(f"{what}: {refusal_of(pricing, tokens, context, what == 'prompt') or error.message}")
             runs.append(None)
     prefill, decode = runs
-    compared = () if prefill is None else tuple(compare(prefill, device, rate) for device, rate in against.items())
-    return ContextPlan(
-        context, cache_bytes(pricing.config, context), prompt, prefill, decode, tuple(refusals), compared
-    )
+    compared = [] if prefill is None else [compare(prefill, prompt, *one) for one in against.items()]
+    held = pricing.cache_bytes(context)
+    return ContextPlan(context, held, prompt, prefill, decode, tuple(refusals), tuple(compared))
 
 
 def refusal_of(pricing: ChipPricing, tokens: int, context: int, prompt: bool) -> str:  # noqa: FBT001 - which graphs
@@ -294,31 +294,21 @@ def refusal_of(pricing: ChipPricing, tokens: int, context: int, prompt: bool) ->
     return ""
 
 
-def compare(prefill: RunPrice, device: str, rate: float) -> Comparison:
+def compare(prefill: RunPrice, prompt: int, device: str, rate: float) -> Comparison:
     """Return whether a prompt is faster on the engine than on a device of a speed."""
-    there = prefill.tokens * 1e6 / rate
+    there = prompt * 1e6 / rate
     pays = "yes" if prefill.high < there else "no" if prefill.low > there else "undecided"
     return Comparison(device, there, pays)
-
-
-def cache_bytes(config: DecoderConfig, context: int) -> int:
-    """Return the bytes of keys and values of all layers.
-
-    >>> from aneforge.llm.settings import ModelSettings
-    >>> small = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
-    ...          "intermediate_size": 16, "vocab_size": 32}
-    >>> cache_bytes(describe_decoder(ModelSettings(small, "config.json")), 100)
-    9600
-    """
-    mixers = [layer.mixer for layer in config.layers if isinstance(layer.mixer, AttentionSpec)]
-    return sum(2 * HALF * one.key_value_heads * one.head_width * context for one in mixers)
 
 
 def plan_pair(pricing: ChipPricing, length: int, context: int) -> PairPlan:
     """Return whether a step of so many tokens compiles, by the layers of every kind and the head."""
     if length > context:
         return PairPlan(length, context, "longer", (), "the step has more tokens than the cache has places")
-    graphs = [pricing.graphs.layer(number, length, context) for number in pricing.graphs.kinds]
+    try:
+        graphs = [pricing.graphs.layer(number, length, context) for number in pricing.graphs.kinds]
+    except UnsupportedModelError as error:
+        return PairPlan(length, context, "illegal", (), error.message)
     graphs.append(pricing.graphs.head(length, pricing.tile))
     verdicts = [af.preflight(graph, pricing.place.target) for graph in graphs]
     found = [one for verdict in verdicts for one in verdict.findings if one.severity in STOPPING]

@@ -17,7 +17,7 @@ from aneforge.analysis.energy import microjoules
 from aneforge.analysis.machine import INTERVAL, machine_of
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
-from aneforge.llm.architecture import weight_shapes
+from aneforge.llm.architecture import AttentionSpec, weight_shapes
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, split_vocabulary, step_graph
 from aneforge.ops.declared import Declared, declare
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from aneforge.analysis.machine import Machine
     from aneforge.analysis.work import ProgramWork
     from aneforge.compiler.compile import Compiled
+    from aneforge.compiler.ir.program import Program
     from aneforge.llm.architecture import DecoderConfig
     from aneforge.llm.chunks import Chunk
     from aneforge.targets import Place
@@ -40,7 +41,9 @@ __all__ = ["ChipPricing", "DeclaredWeights", "DecoderGraphs", "Energy", "RunPric
 MIXERS = ("query.weight", "key.weight", "value.weight")
 """Ends of the roles of weights after which attention begins, up to the one that ends it."""
 LEAVES_ATTENTION = "output.weight"
-CACHE_PORTS = ("keys_", "values_")
+WRITTEN_BACK = "_next"
+"""Ends of the names of outputs that are written into the buffer of the input of that name."""
+PLACEMENT = "placement"
 HALF = 2
 """Bytes of a number in fp16."""
 
@@ -220,12 +223,19 @@ class ChipPricing:
         return self.run(tokens, context, prompt=False)
 
     def prefill(self, tokens: int, context: int) -> RunPrice:
-        """Return the price of a prompt of so many tokens at once.
+        """Return the price of a prompt: of all tokens at once, or one by one where a layer takes them so.
 
         Raises:
             IllegalGraphError: An operation cannot run on the chip.
         """
-        return self.run(tokens, context, prompt=True)
+        if all(isinstance(layer.mixer, AttentionSpec) for layer in self.config.layers):
+            return self.run(tokens, context, prompt=True)
+        return repeated(self.run(1, context, prompt=False), tokens)
+
+    def cache_bytes(self, context: int) -> int:
+        """Return the bytes of what all layers keep between two tokens."""
+        kinds = self.graphs.kinds
+        return sum(held_bytes(self.graphs.layer(number, 1, context)) * count for number, count in kinds.items())
 
     def run(self, tokens: int, context: int, *, prompt: bool) -> RunPrice:
         """Return the price of a prompt, or of a step."""
@@ -288,6 +298,22 @@ class ChipPricing:
         )
 
 
+def repeated(run: RunPrice, tokens: int) -> RunPrice:
+    """Return the price of a run for every token."""
+    split = run.split
+    parts = (split.weights, split.attention, split.other, split.head, split.dispatch, split.copies)
+    energy = run.energy
+    return replace(
+        run,
+        tokens=tokens,
+        microseconds=run.microseconds * tokens,
+        low=run.low * tokens,
+        high=run.high * tokens,
+        split=TimeSplit(*(part * tokens for part in parts)),
+        energy=energy and Energy(energy.millijoules * tokens, energy.low * tokens, energy.high * tokens),
+    )
+
+
 def energy_of(machine: Machine, microseconds: float, works: list[tuple[ProgramWork, int]]) -> Energy | None:
     """Return the energy of so much time and work, where the power of the chip was measured."""
     if machine.power is None:
@@ -313,16 +339,25 @@ def price_graph(graph: af.Graph, place: Place, machine: Machine) -> GraphPrice:
     for layer in cost.layers:
         part = "weights" if roles.get(layer.name) else "attention" if layer.name in attention else "other"
         times[part] += layer.microseconds
-    ports = [
-        sum(port.value.type.nbytes for port in side if not port.name.startswith(CACHE_PORTS) or not cached)
-        for side, cached in ((compiled.program.inputs, True), (compiled.program.outputs, has_cache(compiled)))
-    ]
-    return GraphPrice(cost, work, compiled.plan.peak, **times, bytes_in=ports[0], bytes_out=ports[1])
+    program = compiled.program
+    held = cache_ports(program)
+    bytes_in, bytes_out = (
+        sum(port.value.type.nbytes for port in ports if port.name.removesuffix(WRITTEN_BACK) not in held)
+        for ports in (program.inputs, program.outputs)
+    )
+    return GraphPrice(cost, work, compiled.plan.peak, **times, bytes_in=bytes_in, bytes_out=bytes_out)
 
 
-def has_cache(compiled: Compiled) -> bool:
-    """Return whether keys and values that a program gives stay in the buffers that it read them from."""
-    return any(port.name.startswith(CACHE_PORTS) for port in compiled.program.inputs)
+def cache_ports(program: Program) -> set[str]:
+    """Return the inputs that a program writes again: they stay in their buffers, and nobody copies them."""
+    written = {port.name for port in program.outputs}
+    return {port.name for port in program.inputs if f"{port.name}{WRITTEN_BACK}" in written}
+
+
+def held_bytes(graph: af.Graph) -> int:
+    """Return the bytes of what a graph keeps between two runs."""
+    held = {name for name in graph.inputs if f"{name}{WRITTEN_BACK}" in graph.outputs}
+    return sum(graph.inputs[name].types[0].nbytes for name in held)
 
 
 def roles_of(compiled: Compiled) -> dict[str, str]:
@@ -338,8 +373,8 @@ def roles_of(compiled: Compiled) -> dict[str, str]:
 def attention_layers(compiled: Compiled) -> set[str]:
     """Return the layers between the projections of queries, keys and values and that of the result."""
     roles, inside, found = roles_of(compiled), set[str](), set[str]()
-    cache = {port.value.name for port in compiled.program.inputs if port.name.startswith((*CACHE_PORTS, "placement"))}
-    inside |= cache
+    held = {*cache_ports(compiled.program), PLACEMENT}
+    inside |= {port.value.name for port in compiled.program.inputs if port.name in held}
     for layer in compiled.program.layers:
         role = roles.get(layer.name, "")
         if role.endswith(LEAVES_ATTENTION):

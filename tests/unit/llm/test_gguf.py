@@ -14,6 +14,7 @@ from aneforge.llm.architectures import describe_decoder
 from aneforge.llm.checkpoint import FolderCheckpoint
 from aneforge.llm.checkpoint_weights import find_weights
 from aneforge.llm.gguf import GgufCheckpoint
+from aneforge.llm.planning import read_decoder
 from aneforge.llm.settings import ModelSettings
 from gguf_files import TYPES, convert, encode, pack_q4_k, write_gguf
 from llm_folders import SMALL, build_reference
@@ -197,6 +198,13 @@ def test_types_that_nothing_decodes(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="the library does not decode") as caught:
         GgufCheckpoint(path).read("model.embed_tokens.weight")
     assert caught.value.seen == "I32"
+
+
+def test_plans_take_files(tmp_path: Path) -> None:
+    path = small_file(tmp_path / "a.gguf")
+    config, source = read_decoder(path)
+    assert source == str(path)
+    assert config == describe_decoder(ModelSettings(settings_of(path), str(path)))
 
 
 def test_architectures_without_names(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from aneforge.llm.planning import ENCODINGS, encoding_error, plan_decoder
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
 from aneforge.llm.settings import ModelSettings
 from aneforge.targets import place_of
+from llm_folders import build_reference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,6 +191,37 @@ def test_whether_a_prompt_pays() -> None:
     found = {one.device: one for one in plan.chips[0].contexts[0].comparisons}
     assert {name: one.pays for name, one in found.items()} == {"slow": "yes", "near": "undecided", "fast": "no"}
     assert found["near"].microseconds == pytest.approx(plan.chips[0].contexts[0].prefill.microseconds)  # type: ignore[union-attr]
+
+
+def test_prompts_are_padded_as_they_are_run() -> None:
+    plan = plan_decoder(described(SMALL), ["m4"], contexts=[256], lengths=[1], prompt=100, against={"gpu": 1000.0})
+    (one,) = plan.chips[0].contexts
+    assert one.prefill is not None
+    assert (one.prompt, one.prefill.tokens) == (100, 128)
+    assert one.comparisons[0].microseconds == pytest.approx(1e5)
+
+
+def test_a_model_that_is_loaded_plans_itself(tmp_path: Path) -> None:
+    build_reference("llama", tmp_path)
+    with af.llm.load(tmp_path, target="m4", context=64, compress="int8") as model:
+        found = model.plan(prompt=32)
+    assert found.chips == plan_decoder(tmp_path, ["m4"], contexts=[64], prompt=32, encoding="int8").chips
+    assert found.chips[0].contexts[0].cache_bytes == model.cache.nbytes
+
+
+def test_mixtures_of_experts_are_planned() -> None:
+    experts = {
+        **SMALL,
+        "model_type": "qwen3_moe",
+        "head_dim": 64,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 256,
+        "norm_topk_prob": True,
+    }
+    plan = plan_decoder(described(experts), ["m4"], contexts=[128], lengths=[1])
+    assert plan.ok
+    assert plan.chips[0].weight_bytes > 8 * 3 * 2 * 512 * 256 * 4
 
 
 def test_a_plan_of_a_large_model_takes_little_memory() -> None:
