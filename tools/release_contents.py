@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["changelog_version", "file_names", "metadata_text", "missing_files", "unwanted_files"]
 
 ROOT = Path(__file__).parent.parent
-SUFFIXES = frozenset({".c", ".css", ".h", ".jinja", ".js", ".json", ".py", ".pyi", ".toml", ".typed"})
+SUFFIXES = frozenset({".c", ".css", ".cu", ".h", ".jinja", ".js", ".json", ".py", ".pyi", ".toml", ".typed"})
 """Kinds of files that the package is made of; no model, container, array or archive is among them."""
 BUILT = frozenset({".dll", ".dylib", ".missing", ".so"})
 """Kinds of files that a wheel has besides: the libraries, or why they are missing."""
@@ -37,6 +37,8 @@ OF_AN_SDIST = frozenset(
 NEEDED = (
     "aneforge/__init__.pyi",
     "aneforge/cli/entry.py",
+    "aneforge/engine/cuda/native/products.cu",
+    "aneforge/engine/kernels/native/numbers.h",
     "aneforge/py.typed",
     "aneforge/report/html/assets/page.html.jinja",
     "aneforge/runtime/dispatch/native/ane_open.h",

@@ -78,7 +78,7 @@ def evaluate(
     fail_on_bad_sample: Annotated[
         bool, typer.Option("--fail-on-bad-sample", help="Stop at a sample that cannot be used.")
     ] = False,
-    device: Annotated[str, typer.Option(metavar="NAME", help="What programs run on: cpu.")] = "cpu",
+    device: Annotated[str, typer.Option(metavar="NAME", help="What programs run on: cpu or cuda.")] = "cpu",
     scheduler: given.Scheduler = None,
     workers: given.Workers = None,
     resize: Annotated[

@@ -33,6 +33,7 @@ from aneforge.evaluation.tables import write_results
 from aneforge.formats.shared.shapes import OpenDimensionsError
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
+from aneforge.runtime.backends import chosen_backend
 from aneforge.runtime.compile import compile as compile_model
 from aneforge.runtime.model import Model, MultiModel
 from aneforge.runtime.saved.cache import program_cache
@@ -197,7 +198,7 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     size = max(1, shard // length) * length
     expect_classes(source.labels, job.classes)
     record = record_of(subject, source, job, size)
-    runner = runner_of(scheduler, workers)
+    runner = runner_of(scheduler, workers, device or "cpu")
     if parquet is not None:
         expect_package("pyarrow")
         refuse_file(Path(parquet), model)
@@ -233,15 +234,13 @@ def expect_device(device: str | None) -> None:
 
     Raises:
         UnknownNameError: There is no such device.
-        NotSupportedError: It is not supported yet.
+        BackendUnavailableError: It cannot be used here.
     """
     if device is None or device == "cpu":
         return
     if device not in DEVICES:
         raise UnknownNameError.of("device", device, DEVICES)
-    raise NotSupportedError(
-        f"programs do not run on the device {device!r} yet", seen=device, limit="cpu", remedy='device="cpu"'
-    )
+    chosen_backend(device)
 
 
 def expect_counts(counts: Mapping[str, int | None]) -> None:
@@ -402,14 +401,19 @@ def run_folder(given: str | os.PathLike[str] | None, record: RunRecord, *, recog
             yield RunFolder(Path(folder) / "run")
 
 
-def runner_of(scheduler: str | None, workers: int | None) -> Runner:
+def runner_of(scheduler: str | None, workers: int | None, device: str) -> Runner:
     """Return what computes the shards.
 
     Raises:
         GraphError: A scheduler and a number of workers are given.
         MissingPackageError: Dask is not installed.
+        NotSupportedError: Workers would share a GPU.
     """
-    return cluster_for(scheduler, workers) or Local()
+    if device != "cpu" and (scheduler is not None or workers is not None):
+        raise NotSupportedError(
+            "one process runs programs on a GPU", seen=f"device {device}", remedy="leave --scheduler and --workers out"
+        )
+    return cluster_for(scheduler, workers) or Local(device=device)
 
 
 def say_nothing(_finished: int, _total: int | None) -> None:

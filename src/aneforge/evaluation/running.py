@@ -49,8 +49,10 @@ class Local:
 
     threads: int | None = None
     """Threads of the engine; None is one for each processor."""
+    device: str = "cpu"
+    """What programs run on: cpu or cuda."""
 
     def run(self, job: Job, shards: Iterable[Shard]) -> Iterator[Finished | FailedShard]:
         """Compute one shard after the other."""
         for shard in shards:
-            yield Finished(shard.number, run_shard(job, shard, self.threads))
+            yield Finished(shard.number, run_shard(job, shard, self.threads, self.device))

@@ -44,6 +44,10 @@ TOP = 5
 """Classes that are kept of an answer."""
 KEPT_JOBS = 2
 """Jobs whose programs a process keeps loaded, the ones that were used last."""
+BACKENDS = {"cpu": None, "cuda": "cuda"}
+"""The backend of each device."""
+BATCHES_AT_A_TIME = {"cpu": 1, "cuda": 64}
+"""Batches of the program that run at a time."""
 TURN = threading.Lock()
 """One shard at a time in a process: the engine uses its threads by itself."""
 
@@ -57,11 +61,11 @@ class Loaded:
     metric: MetricFunction | None
 
 
-LOADED: OrderedDict[str, Loaded] = OrderedDict()
+LOADED: OrderedDict[tuple[str, str], Loaded] = OrderedDict()
 
 
-def run_shard(job: Job, shard: Shard, threads: int | None = None) -> bytes:
-    """Run the samples of a shard on every chip and return the bytes of the results.
+def run_shard(job: Job, shard: Shard, threads: int | None = None, device: str = "cpu") -> bytes:
+    """Run the samples of a shard on every chip and return the bytes of the results, the same on every device.
 
     A sample that cannot be decoded or run is listed among the bad ones; the others go on.
 
@@ -71,21 +75,23 @@ def run_shard(job: Job, shard: Shard, threads: int | None = None) -> bytes:
     expect_same_build(job)
     with TURN, using(threads=threads), threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # compiling gave them already
-        loaded = loaded_job(job)
+        loaded = loaded_job(job, device)
         ready, bad = decoded(job, shard.samples)
         found: list[SampleResult] = []
-        for start in range(0, len(ready), job.batch):
-            good, failed = run_batch(loaded, ready[start : start + job.batch])
+        step = job.batch * BATCHES_AT_A_TIME[device]
+        for start in range(0, len(ready), step):
+            good, failed = run_batch(loaded, ready[start : start + step])
             found += good
             bad += failed
     return encode(ShardResult(shard.number, tuple(found), tuple(sorted(bad, key=lambda one: one.index))))
 
 
-def loaded_job(job: Job) -> Loaded:
+def loaded_job(job: Job, device: str = "cpu") -> Loaded:
     """Return a job with its programs loaded; those of older jobs are released."""
-    if job.digest in LOADED:
-        LOADED.move_to_end(job.digest)
-        return LOADED[job.digest]
+    key = (job.digest, device)
+    if key in LOADED:
+        LOADED.move_to_end(key)
+        return LOADED[key]
     while len(LOADED) >= KEPT_JOBS:
         _, old = LOADED.popitem(last=False)
         for model in old.models:
@@ -95,9 +101,9 @@ def loaded_job(job: Job) -> Loaded:
         for number, one in enumerate(job.programs):
             file = Path(folder) / f"{number}.aneprg"
             file.write_bytes(one.content)
-            models.append(load_program(file))
-    LOADED[job.digest] = Loaded(job, tuple(models), None if job.metric is None else job.metric.load())
-    return LOADED[job.digest]
+            models.append(load_program(file, backend=BACKENDS[device]))
+    LOADED[key] = Loaded(job, tuple(models), None if job.metric is None else job.metric.load())
+    return LOADED[key]
 
 
 Ready = tuple["Sample", "Mapping[str, Array]"]
@@ -165,9 +171,9 @@ def run_batch(loaded: Loaded, ready: Sequence[Ready]) -> tuple[list[SampleResult
 
 
 def batch_results(loaded: Loaded, ready: Sequence[Ready]) -> Iterator[SampleResult]:
-    """Yield the result of every sample of a batch; one that is not full is filled with its last sample."""
+    """Yield the result of every sample of some batches; one that is not full is filled with its last sample."""
     job = loaded.job
-    padded = [arrays for _, arrays in ready] + [ready[-1][1]] * (job.batch - len(ready))
+    padded = [arrays for _, arrays in ready] + [ready[-1][1]] * (-len(ready) % job.batch)
     fed = {name: np.stack([arrays[name] for arrays in padded]) for name in job.inputs}
     chips = [outputs_of(model, fed, job.output) for model in loaded.models]
     wanted = None if job.reference is None else reference_outputs(job, fed)
@@ -181,17 +187,24 @@ def batch_results(loaded: Loaded, ready: Sequence[Ready]) -> Iterator[SampleResu
 
 
 def outputs_of(model: AnyModel, fed: Mapping[str, Array], output: str) -> Mapping[str, Array]:
-    """Return the outputs of a model for a batch."""
-    found = model(*(fed[name] for name in fed))
-    return {output: found} if isinstance(found, np.ndarray) else found
+    """Return the outputs of a model for one batch or several, sample after sample."""
+    batch = next(iter(model.loaded.inputs.values())).type.shape[0]
+    several = {name: array.reshape(-1, batch, *array.shape[1:]) for name, array in fed.items()}
+    found = model.run_many(*several.values())
+    named = {output: found} if isinstance(found, np.ndarray) else found
+    return {name: array.reshape(-1, *array.shape[2:]) for name, array in named.items()}
 
 
 def reference_outputs(job: Job, fed: Mapping[str, Array]) -> Mapping[str, Array]:
     """Return what the mathematics gives, in float32."""
     assert job.reference is not None  # noqa: S101 - the caller asked
-    outputs, _ = evaluate(job.reference, fed)
-    with np.errstate(over="ignore"):
-        return {name: array.astype(np.float32) for name, array in outputs.items()}
+    count = len(next(iter(fed.values())))
+    found: list[Mapping[str, Array]] = []
+    for start in range(0, count, job.batch):
+        outputs, _ = evaluate(job.reference, {name: array[start : start + job.batch] for name, array in fed.items()})
+        with np.errstate(over="ignore"):
+            found.append({name: array.astype(np.float32) for name, array in outputs.items()})
+    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
 
 
 def sample_result(

@@ -161,9 +161,11 @@ def known_backends() -> tuple[Backend, ...]:
         e5rt_device,
         in_memory_model_device,
     )
+    from aneforge.runtime.gpu import CudaBackend  # noqa: PLC0415 - as above
 
     return (
         *SOFTWARE,
+        CudaBackend(),
         DeviceDoor("e5rt", "e5rt execution streams, on the Neural Engine", e5rt_device, SERVES),
         DeviceDoor("in_memory_model", "_ANEInMemoryModel (Path A), on the Neural Engine", in_memory_model_device),
         UnavailableBackend("mpsgraph", "MPSGraph, on the GPU", "MetalPerformanceShadersGraph", GPU_BASELINE),

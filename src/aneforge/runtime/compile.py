@@ -26,7 +26,9 @@ from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepare_graph
+from aneforge.runtime.executables import RunsMany
 from aneforge.runtime.facts import Caution, give_warnings
+from aneforge.runtime.gpu import CudaBackend
 from aneforge.runtime.hazards import (
     dispatch_cautions,
     oversize_text,
@@ -156,7 +158,7 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
         expect_no_risk(precision, resolved)
     give_warnings(precision)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
-    fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend)
+    fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend | CudaBackend)
     program, facts, rebuilt = built_or_found(graph, place, options, fresh=fresh)
     floor = dispatch_cautions(program)
     give_warnings(floor)
@@ -176,7 +178,27 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     if options.folder is not None and rebuilt is not None:
         kept = keep_artifacts(Built(program, facts, rebuilt), options.folder)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
-    return load_compiled(program, facts, chosen, rebuilt, partial(exported, graph, place, options))
+    model = load_compiled(program, facts, chosen, rebuilt, partial(exported, graph, place, options))
+    if options.strict:
+        expect_on_device(model)
+    return model
+
+
+def expect_on_device(model: AnyModel) -> None:
+    """Refuse a model of which a device leaves layers to the host.
+
+    Raises:
+        NotSupportedError: It does.
+    """
+    executable = model.loaded.executable
+    found = executable.on_host if isinstance(executable, RunsMany) else ()
+    if found:
+        model.release()
+        raise NotSupportedError(
+            "layers have no kernels on the device and would run on the host",
+            seen="; ".join(found),
+            remedy='leave strict out, or use backend="software"',
+        )
 
 
 def lost_constants(half: Halved) -> tuple[Caution, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,6 +32,7 @@ __all__ = [
     "Execution",
     "HalfPrecisionReference",
     "MathematicalReference",
+    "RunsMany",
     "SoftwareEngine",
 ]
 
@@ -84,6 +85,20 @@ class Executable(Protocol):
 
     def release(self) -> None:
         """Give back what the backend holds for the program."""
+        ...
+
+
+@runtime_checkable
+class RunsMany(Protocol):
+    """An executable that runs many samples at a time, and says which layers it leaves to the host."""
+
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        """The layers that run on the host, each with the reason."""
+        ...
+
+    def execute_many(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
+        """Run samples, which come with an axis before those of a port; outputs have it too, states are the last."""
         ...
 
 

@@ -16,6 +16,7 @@ from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.display import as_html, cut_lines
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
+from aneforge.runtime.executables import RunsMany
 from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.saved.files import write_program_file
 
@@ -107,7 +108,9 @@ class ModelBase:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What was done beside compiling: the variant that was chosen, the cache."""
-        return self.facts.remarks
+        executable = self.loaded.executable
+        on_host = executable.on_host if isinstance(executable, RunsMany) and not self.loaded.released else ()
+        return (*self.facts.remarks, *(f"runs on the host, for it has no kernels: {one}" for one in on_host))
 
     @property
     def warnings(self) -> tuple[Caution, ...]:
@@ -303,6 +306,25 @@ class Model(ModelBase):
         (output,) = self.loaded.eval(*self.in_order(arrays, named)).values()
         return as_float32(output)
 
+    def run_many(self, *arrays: object, **named: object) -> Array:
+        """Run many samples and return the output of each in float32; values have one more axis, the first.
+
+        The bits are those of one call after the other, on every backend; a GPU runs many samples at a time. States go
+        from one sample to the next.
+
+        >>> import numpy as np, aneforge as af
+        >>> model = af.compile(af.input((1, 2)) * 2.0, target=af.targets.Family.A13)
+        >>> model.run_many(np.array([[[1.5, -1.0]], [[0.5, 2.0]]])).tolist()
+        [[[3.0, -2.0]], [[1.0, 4.0]]]
+
+        Raises:
+            GraphError: There are more or fewer values than inputs, or one has another shape or number of samples.
+            GraphTypeError: A value is of a type that its port does not take.
+            RuntimeStateError: The model was released.
+        """
+        (output,) = self.loaded.eval_many(*self.in_order(arrays, named)).values()
+        return as_float32(output)
+
 
 class SegmentedModel(Model):
     """A model whose program is cut at layers that run as programs of their own.
@@ -339,6 +361,23 @@ class MultiModel(ModelBase):
             RuntimeStateError: The model was released.
         """
         return {name: as_float32(output) for name, output in self.loaded.eval(*self.in_order(arrays, named)).items()}
+
+    def run_many(self, *arrays: object, **named: object) -> dict[str, Array]:
+        """Run many samples and return every output of each in float32; values have one more axis, the first.
+
+        >>> import numpy as np, aneforge as af
+        >>> x = af.input((1,))
+        >>> model = af.compile_multi({"double": x * 2.0, "half": x * 0.5}, target=af.targets.Family.A16)
+        >>> {name: value.tolist() for name, value in model.run_many(np.array([[1.0], [3.0]])).items()}
+        {'double': [[2.0], [6.0]], 'half': [[0.5], [1.5]]}
+
+        Raises:
+            GraphError: There are more or fewer values than inputs, or one has another shape or number of samples.
+            GraphTypeError: A value is of a type that its port does not take.
+            RuntimeStateError: The model was released.
+        """
+        found = self.loaded.eval_many(*self.in_order(arrays, named))
+        return {name: as_float32(output) for name, output in found.items()}
 
 
 AnyModel = Model | MultiModel

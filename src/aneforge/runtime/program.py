@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 import numpy as np
 
+from aneforge.engine.exactness import worst
+from aneforge.engine.execution.given import hand_over
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
+from aneforge.runtime.executables import RunsMany
 from aneforge.runtime.ports import Direction, Port, check_buffer, check_memory, convert_value, expect_apart
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.slots import SLOTS
@@ -268,21 +271,91 @@ class LoadedProgram:
             RuntimeStateError: The program was released.
         """
         with self.used("eval"):
-            asked = [name for name in self.inputs if name not in self.drawn]
-            if len(values) == len(asked):
-                values = (*values, *self.drawn.values())
-            if len(values) != len(self.inputs):
-                raise GraphError(
-                    f"the inputs are {', '.join(map(repr, asked)) or 'none'}",
-                    seen=f"{len(values)} values",
-                    limit=len(asked),
-                    remedy="give one value for every input, in the order in which the inputs were made",
-                )
+            values = self.expect_values(values)
             ready = [convert_value(port, value) for port, value in zip(self.inputs.values(), values, strict=True)]
             for port, value in zip(self.inputs.values(), ready, strict=True):
                 filled(port, value)
             self.execute()
             return {name: port.buffer.copy() for name, port in self.outputs.items()}
+
+    def expect_values(self, values: tuple[object, ...]) -> tuple[object, ...]:
+        """Return a value for every input, with what the host draws behind those that are given.
+
+        Raises:
+            GraphError: There are more or fewer values than inputs.
+        """
+        asked = [name for name in self.inputs if name not in self.drawn]
+        if len(values) == len(asked):
+            values = (*values, *self.drawn.values())
+        if len(values) != len(self.inputs):
+            raise GraphError(
+                f"the inputs are {', '.join(map(repr, asked)) or 'none'}",
+                seen=f"{len(values)} values",
+                limit=len(asked),
+                remedy="give one value for every input, in the order in which the inputs were made",
+            )
+        return values
+
+    def eval_many(self, *values: object) -> dict[str, Array]:
+        """Run samples, given with one more axis before those of the inputs, and return every output of each by name.
+
+        What comes out, and what states and buffers hold afterwards, is what `eval` gives one sample after the other;
+        inputs that the host draws are the same for all.
+
+        Raises:
+            GraphError: There are more or fewer values than inputs, or one does not fit its port or the others.
+            RuntimeStateError: The program was released.
+        """
+        with self.used("eval_many"):
+            given = self.expect_values(values)
+            asked = [name for name in self.inputs if name not in self.drawn]
+            counts = {
+                len(one) if (one := np.asarray(value)).ndim else 0 for _, value in zip(asked, given, strict=False)
+            }
+            if len(counts) != 1 or 0 in counts:
+                raise GraphError(
+                    "inputs have one and the same number of samples, at least one",
+                    seen=", ".join(map(str, sorted(counts))) or "no input",
+                    remedy="stack the samples of every input along a new first axis",
+                )
+            (count,) = counts
+            ready: dict[str, Array] = {}
+            for port, value in zip(self.inputs.values(), given, strict=True):
+                drawn = (
+                    np.broadcast_to(np.asarray(value), (count, *port.type.shape)) if port.name in self.drawn else value
+                )
+                kind = port.type.with_shape(count, *port.type.shape)
+                ready[port.name] = hand_over(f"samples of {port}", drawn, kind, port.buffer.dtype)
+            return self._run_many(ready, count)
+
+    def _run_many(self, ready: Mapping[str, Array], count: int) -> dict[str, Array]:
+        executable = self.executable
+        if not isinstance(executable, RunsMany):
+            found: dict[str, list[Array]] = {name: [] for name in self.outputs}
+            labels: list[Label] = []
+            for sample in range(count):
+                for name, port in self.inputs.items():
+                    filled(port, ready[name][sample])
+                self.execute()
+                labels += [] if self.label is None else [self.label]
+                for name, port in self.outputs.items():
+                    found[name].append(port.buffer.copy())
+            self.label = worst(labels) if labels else None
+            return {name: np.stack(arrays) for name, arrays in found.items()}
+        execution = executable.execute_many(ready, self.states)
+        outputs: dict[str, Array] = {}
+        with np.errstate(over="ignore"):
+            for name, port in self.outputs.items():
+                outputs[name] = execution.outputs[name].astype(port.buffer.dtype)
+                np.copyto(port.buffer, outputs[name][-1])
+        for name, port in self.inputs.items():
+            if name not in self.shared.values():
+                filled(port, ready[name][-1])
+        for name in self.states:
+            self.states[name] = np.array(execution.states[name])
+        self.label = execution.label
+        self.executions += count
+        return outputs
 
     @contextmanager
     def used(self, action: str) -> Generator[None]:

@@ -21,7 +21,7 @@ import aneforge as af
 from aneforge.cli import main
 from aneforge.cli.waiting import bar
 from aneforge.commands.evaluating import evaluate
-from aneforge.errors import AneforgeError, GraphError, NotSupportedError
+from aneforge.errors import AneforgeError, BackendUnavailableError, GraphError
 from aneforge.evaluation import store
 from aneforge.evaluation.arrays import open_arrays
 from evaluation_models import CLASSES, FIRST, SECOND, classifier, drawn, saved_data
@@ -332,7 +332,7 @@ def test_what_cannot_be_evaluated_is_one_error() -> None:
     Path("broken.npz").write_bytes(b"PK no archive")
     Path("metric.py").write_text("def other(): pass\n")
     cases: list[tuple[dict[str, object], type[AneforgeError], str]] = [
-        ({"device": "cuda"}, NotSupportedError, "do not run on the device 'cuda' yet"),
+        ({"device": "cuda"}, BackendUnavailableError, "backend 'cuda'"),
         ({"device": "tpu"}, AneforgeError, "device"),
         ({"data": "gone.npz"}, GraphError, "gone.npz: the data is not there"),
         ({"data": "data.txt"}, GraphError, "of a kind that is not known"),

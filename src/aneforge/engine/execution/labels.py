@@ -68,13 +68,17 @@ class Reach:
 
     def passes_edge(self, x: float, weight: float, weights: Array) -> bool:
         """Return whether a sum could pass the edge, given both operands' largest magnitudes and the second operand."""
+        return self.passes_edge_at(x, weight, lambda: most_of(self.op, weights, transposed=self.transposed))
+
+    def passes_edge_at(self, x: float, weight: float, most: Callable[[], float]) -> bool:
+        """Return the same, given what finds the largest sum of magnitudes of computed weights where it is asked for."""
         # Every product is rounded to the grid, by half of it at most.
         rest = self.begun + self.depth * 2.0**-17
         if self.most is not None:
             return (x * self.most + rest) * self.growth >= EDGE
         if (x * weight * self.depth + rest) * self.growth < EDGE:
             return False
-        return (x * most_of(self.op, weights, transposed=self.transposed) + rest) * self.growth >= EDGE
+        return (x * most() + rest) * self.growth >= EDGE
 
 
 def channels_of(op: str, weight: Array, *, transposed: bool) -> int:

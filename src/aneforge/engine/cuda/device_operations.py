@@ -1,0 +1,614 @@
+"""Operations of the table as launches, made of primitives by the compositions that the golden model and the CPU share.
+
+What an operation is made of is written once (`normalisation`, `pooling`, `products`, `attention`, `crop`); here it is
+given tensors of a device in the place of arrays. A copy is found by running its meaning on the numbers of places: what
+comes out says which element goes where.
+"""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import numpy as np
+
+from aneforge.engine import attention, crop, neuron, normalisation, planar, pooling, products, reductions
+from aneforge.engine.choices import choices
+from aneforge.engine.cuda.primitives import HALF, SUM_HALF, SUM_SQUARE, Builder
+from aneforge.engine.cuda.product_launches import Multiplier
+from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
+from aneforge.engine.kernels.norms import table_of_golden
+from aneforge.engine.kernels.reductions import reciprocal_counts
+from aneforge.engine.reductions import reciprocal_count
+from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.groups.pooling import PoolAttributes, pool_slides
+from aneforge.ops.numbers import FP16_PATTERNS
+from aneforge.ops.shapes import reduced_axes
+from aneforge.ops.types import numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.engine.choices import AdderChoice
+    from aneforge.engine.dispatch import Arithmetic
+    from aneforge.ops.signature import AttributeValue
+
+    Array = npt.NDArray[Any]
+    Value = Tensor | npt.NDArray[Any]
+    Operand = Value | tuple[Value, ...] | None
+    Attributes = Mapping[str, AttributeValue]
+
+__all__ = ["Operations"]
+
+EVERY = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
+BYTES: Mapping[int, int] = {1: 256, 2: FP16_PATTERNS}
+"""How many numbers there are of so many bytes."""
+INDEXED = {
+    "gather": "indices",
+    "gather_along_axis": "indices",
+    "gather_nd": "indices",
+    "gather_hw": "indices",
+    "dynamic_slice": "begin",
+}
+"""Copies whose places an operand says."""
+NEAREST = {"resize_nearest_neighbor", "upsample_nearest_neighbor"}
+SUMMANDS = {"values": 0, "magnitudes": 1, "squares": 2}
+LEAST_NUMBER = 0xFFFF
+"""The bits of a number that is smaller than any other, as the engine reads them."""
+FLOOD_FROM = 0x6C00
+"""The bits of 4,096, from which on the times-16 encoding is infinite."""
+
+
+class Operations:
+    """The operations of a target on a builder."""
+
+    def __init__(self, builder: Builder, found: Callable[[str], Arithmetic]) -> None:
+        self.builder = builder
+        self.found = found
+        self.multiplier = multiplier = Multiplier(builder)
+        self.products = products.Products(
+            cast("Any", multiplier.matmul),
+            cast("Any", multiplier.convolution),
+            cast("Any", multiplier.winograd),
+            cast("Any", self.scaling),
+            cast("Any", multiplier.deconvolution),
+        )
+        self.steps = normalisation.Steps(
+            cast("Any", builder.softmax),
+            cast("Any", builder.standardised),
+            cast("Any", partial(self.by_length)),
+            cast("Any", partial(builder.pair, "mul")),
+            cast("Any", partial(builder.pair, "add")),
+        )
+        self.pools = pooling.Pools(
+            cast("Any", self.max_pool), cast("Any", self.average_pool), cast("Any", self.euclidean_pool)
+        )
+        self.zeros: int | None = None
+        """Where the last operation notes zeros of both signs that it compared."""
+
+    # What an operation is.
+
+    def run(self, op: str, operands: Mapping[str, Operand], attributes: Attributes) -> tuple[Tensor, ...]:
+        """Lay out an operation for operands under its names and all attributes.
+
+        Raises:
+            UnsuitedError: There are no kernels for it.
+        """
+        found = self.found(op)
+        self.zeros = None
+        if found.entry.copies:
+            return self.copied(found, operands, attributes)
+        if not self.takes(found, operands):
+            raise UnsuitedError("integers or bool")
+        if op in crop.FOR_TARGET:
+            return self.sliced(found, operands, attributes)
+        if op in TABLED:
+            return self.tabled(found, operands, attributes)
+        if op in NEAREST or (op == "resize" and attributes.get("interpolation_mode") == "NEAREST_NEIGHBOR"):
+            return self.nearest(found, operands, attributes)
+        function = self.function_of(op, found)
+        if function is None:
+            raise UnsuitedError("no kernel")
+        result = function(*(operands.get(operand.name) for operand in found.op.operands), **attributes)
+        return cast("tuple[Tensor, ...]", result) if isinstance(result, tuple) else (result,)
+
+    def takes(self, found: Arithmetic, operands: Mapping[str, Operand]) -> bool:
+        """Return whether the arithmetic of an operation is for such operands, as `Arithmetic.takes` says."""
+        stand_ins = {
+            name: tuple(map(stand_in, value))
+            if isinstance(value, tuple)
+            else None
+            if value is None
+            else stand_in(value)
+            for name, value in operands.items()
+        }
+        return found.takes(stand_ins)
+
+    def function_of(self, op: str, found: Arithmetic) -> Callable[..., Any] | None:  # noqa: PLR0911 - room after room
+        """Return the function of an operation; None where there are no kernels for it."""
+        target = found.target
+        if op in products.BY_PRODUCTS:
+            return products.BY_PRODUCTS[op](self.products)
+        if op in products.FOR_TARGET:
+            return products.FOR_TARGET[op](target, self.products)
+        if op in normalisation.FOR_TARGET:
+            return normalisation.FOR_TARGET[op](target, self.steps)
+        if op in pooling.FOR_TARGET:
+            return pooling.FOR_TARGET[op](target, self.pools)
+        if op in attention.FOR_TARGET:
+            return attention.FOR_TARGET[op](target, cast("Any", self.multiplier.matmul), self.steps)
+        reduction = self.reductions().get(op)
+        if reduction is not None:
+            return reductions.as_operation(cast("Any", reduction))(target)
+        return self.plain().get(op)
+
+    # Elements and pairs.
+
+    def plain(self) -> Mapping[str, Callable[..., Tensor]]:
+        """Return operations that are the same on all targets."""
+        build = self.builder
+        comparisons = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+        return {
+            **{name: partial(build.pair, name) for name in ("add", "sub", "mul")},
+            "maximum": partial(self.larger, "max"),
+            "minimum": partial(self.larger, "min"),
+            **{name: partial(build.compare, name) for name in comparisons},
+            "batch_norm": self.batch_norm,
+            "dynamic_goc": self.channel_gain_offset,
+            "floor_div": self.floor_div,
+            "max_pool": self.max_pool,
+            "pe_elementwise": self.combined,
+            "pe_goc": self.channel_gain_offset,
+            "prelu": self.prelu,
+            "real_div": self.real_div,
+            "reduce_argmax": partial(self.place_of, 1),
+            "reduce_argmin": partial(self.place_of, -1),
+            "reduce_max": partial(self.extreme, 1),
+            "reduce_min": partial(self.extreme, -1),
+            "scaled_elementwise": self.scaled_pair,
+            "select": build.choose,
+            "softplus_parametric": self.softplus_parametric,
+        }
+
+    def larger(self, kind: str, x: Value, y: Value) -> Tensor:
+        """Return the larger or smaller of pairs, and note zeros of both signs."""
+        self.zeros = self.builder.word()
+        return self.builder.pair(kind, x, y, zeros=self.zeros)
+
+    def combined(self, x: Value, y: Value, *, mode: str) -> Tensor:
+        """Combine pairs as a mode says."""
+        return self.larger(mode, x, y) if mode in ("max", "min") else self.builder.pair(mode, x, y)
+
+    def scaled_pair(self, x: Value, y: Value, *, mode: str, scale: float) -> Tensor:
+        """Combine pairs and scale, rounded once; products are not scaled, and extremes go by the host."""
+        if mode == "mult":
+            return self.builder.pair("mul", x, y)
+        if mode != "add":
+            raise UnsuitedError("a scaled extreme")
+        return self.builder.gained_pair("add", x, y, np.asarray(planar.number(scale)), None)
+
+    def real_div(self, x: Value, y: Value) -> Tensor:
+        """Return x times the reciprocal of y, read off its table."""
+        build = self.builder
+        return build.pair("mul", x, build.activation("inverse", build.halves(y)))
+
+    def floor_div(self, x: Value, y: Value) -> Tensor:
+        """Return a quotient rounded down."""
+        return self.golden_table(neuron.floor, self.real_div(x, y))
+
+    def golden_table(self, function: Callable[[Array], Array], x: Tensor) -> Tensor:
+        """Return a function of the golden model by its table."""
+        return self.builder.lookup(x, table_of_golden(function), ("golden", function))[0]
+
+    def prelu(self, x: Tensor, alpha: Value) -> Tensor:
+        """Return x, scaled by its channel's slope where it is negative."""
+        return self.builder.pair("slope", x, reshape_along(cast("Any", alpha), x.ndim))
+
+    def softplus_parametric(self, x: Tensor, alpha: Value, beta: Value) -> Tensor:
+        """Return alpha · log(1 + e^(beta · x))."""
+        build = self.builder
+        inner = build.pair("mul", reshape_along(cast("Any", beta), x.ndim), x)
+        return build.pair("mul", reshape_along(cast("Any", alpha), x.ndim), self.golden_table(neuron.softplus, inner))
+
+    def gain_offset(self, x: Tensor, gain: Value | None, offset: Value | None) -> Tensor:
+        """Return gain · x + offset, both of fp16 and broadcast to x, as `planar.gain_offset` rounds them."""
+        if gain is not None and offset is not None and not choices().gain_offset.product_is_rounded:
+            raise UnsuitedError("gain and offset in one rounding")
+        scaled = x if gain is None else self.builder.pair("mul", x, gain)
+        return scaled if offset is None else self.builder.pair("add", scaled, offset)
+
+    def channel_gain_offset(self, x: Tensor, gain: Value | None, offset: Value | None) -> Tensor:
+        """Return gain · x + offset with one of each per channel, axis 1."""
+        if gain is None and offset is None:
+            raise UnsuitedError("neither gain nor offset")
+        laid = [None if one is None else cast("Any", reshape_along(cast("Any", one), x.ndim)) for one in (gain, offset)]
+        return self.gain_offset(x, *laid)
+
+    def batch_norm(
+        self, x: Tensor, mean: Value, variance: Value, gamma: Value | None, beta: Value | None, *, epsilon: float
+    ) -> Tensor:
+        """Return a normalisation by constants, folded as the golden model folds it."""
+        given = [mean, variance, gamma, beta]
+        if any(isinstance(one, Tensor) for one in given):
+            raise UnsuitedError("a batch norm of computed numbers")
+        means, variances, gammas, betas = (None if one is None else np.asarray(one, np.float64) for one in given)
+        assert means is not None  # noqa: S101 - the operation has both
+        assert variances is not None  # noqa: S101
+        gain = (1.0 if gammas is None else gammas) / np.sqrt(variances + epsilon)
+        offset = (0.0 if betas is None else betas) - means * gain
+        return self.channel_gain_offset(x, planar.host_fp16(gain), planar.host_fp16(offset))
+
+    def tabled(self, found: Arithmetic, operands: Mapping[str, Operand], attributes: Attributes) -> tuple[Tensor, ...]:
+        """Lay out a function of every element that may change its type: a table of all numbers of one or two bytes."""
+        name, *others = [operand.name for operand in found.op.operands]
+        x, rest = operands[name], {other: operands.get(other) for other in others}
+        if (
+            not isinstance(x, Tensor)
+            or x.dtype.itemsize not in BYTES
+            or any(isinstance(one, Tensor) for one in rest.values())
+        ):
+            raise UnsuitedError(f"a table of {getattr(x, 'dtype', 'constants')}")
+        if any(np.size(cast("Array", one)) != 1 for one in rest.values() if one is not None):
+            raise UnsuitedError("one table for every channel")
+        every = np.arange(BYTES[x.dtype.itemsize], dtype=np.uint8 if x.dtype.itemsize == 1 else np.uint16).view(
+            np.uint8 if x.dtype == np.bool_ else x.dtype
+        )
+        numbers = every.astype(np.bool_) if x.dtype == np.bool_ else every
+        single = {other: None if one is None else np.asarray(one).reshape(()) for other, one in rest.items()}
+        plain = {key: (None if key == "axis" else value) for key, value in attributes.items()}
+        (results,) = found.golden_results(cast("Any", {name: numbers, **single}), plain)
+        if results.dtype != HALF and (results.dtype.kind not in "iub" or results.dtype.itemsize > 4):
+            raise UnsuitedError(f"results of {results.dtype}")
+        held = results.view(np.uint16) if results.dtype == HALF else results
+        out, _ = self.builder.lookup(x, held, ("tabled", held.dtype.str, held.tobytes()))
+        return (out,)
+
+    # Reductions.
+
+    def reductions(self) -> Mapping[str, Callable[[Tensor, tuple[int, ...], AdderChoice], Tensor]]:
+        """Return sums and what is made of them: functions of values, axes and how to add; the axes stay."""
+        build = self.builder
+
+        def total(of: str, x: Tensor, axes: tuple[int, ...], adder: AdderChoice) -> Tensor:
+            expect_rounded_squares()
+            return build.sums(x, axes, adder, kind=SUMMANDS[of], result=SUM_HALF)
+
+        def mean(x: Tensor, axes: tuple[int, ...], adder: AdderChoice) -> Tensor:
+            factor = np.asarray(reciprocal_count(cast("Any", x), axes))
+            return build.sums(x, axes, adder, result=SUM_HALF, factor=factor)
+
+        def log_of_powers(x: Tensor, axes: tuple[int, ...], adder: AdderChoice) -> Tensor:
+            most = self.extreme(1, x, axes=axes, keep_dims=True)
+            powers = build.activation("exp", build.pair("sub", x, most))
+            return build.pair("add", build.activation("log", total("values", powers, axes, adder)), most)
+
+        return {
+            "reduce_l1_norm": partial(total, "magnitudes"),
+            "reduce_l2_norm": lambda x, axes, adder: build.activation("sqrt", total("squares", x, axes, adder)),
+            "reduce_log_sum": lambda x, axes, adder: build.activation("log", total("values", x, axes, adder)),
+            "reduce_log_sum_exp": log_of_powers,
+            "reduce_mean": mean,
+            "reduce_sum": partial(total, "values"),
+            "reduce_sum_square": partial(total, "squares"),
+            "sq_after_reduce": lambda x, axes, adder: build.sums(x, axes, adder, result=SUM_SQUARE),
+        }
+
+    def extreme(self, sign: int, x: Tensor, *, axes: tuple[int, ...] | None, keep_dims: bool) -> Tensor:
+        """Return the first of the largest or smallest along axes."""
+        build = self.builder
+        held = build.contiguous(build.halves(x))
+        gone = sorted(one % held.ndim for one in reduced_axes(held.ndim, axes))
+        kept = [axis for axis in range(held.ndim) if axis not in gone]
+        shape = [held.shape[axis] if axis in kept else 1 for axis in range(held.ndim)]
+        expect_elements(held)
+        out = build.extreme(held, build.rows(held, kept, gone), shape, sign, HALF)
+        return out if keep_dims else out.reshape([held.shape[axis] for axis in kept])
+
+    def place_of(self, sign: int, x: Tensor, *, axis: int, keep_dims: bool, output_dtype: str) -> Tensor:
+        """Return the place of the first of the largest or smallest along an axis."""
+        build = self.builder
+        held = build.contiguous(build.halves(x))
+        gone = axis % held.ndim
+        kept = [one for one in range(held.ndim) if one != gone]
+        shape = [held.shape[one] if one in kept else 1 for one in range(held.ndim)]
+        expect_elements(held)
+        out = build.extreme(held, build.rows(held, kept, [gone]), shape, sign, np.dtype(numpy_dtype(output_dtype)))
+        return out if keep_dims else out.reshape([held.shape[one] for one in kept])
+
+    def by_length(self, x: Tensor, axes: tuple[int, ...], least: float, adder: AdderChoice) -> Tensor:
+        """Return x times the reciprocal root of Σ x², which is at least a given number."""
+        expect_rounded_squares()
+        return self.builder.standardised(x, axes, least, adder, centred=False)
+
+    # Pooling.
+
+    def windows(self, x: Tensor, attributes: PoolAttributes, filled: int) -> tuple[Tensor, list[object], list[int]]:
+        """Return padded images, where their windows begin and what they see, and the shape of the result."""
+        build = self.builder
+        along = pool_slides(x.shape[2:], attributes)
+        around = [(slide.before, max(slide.reach - slide.before - slide.extent, 0)) for slide in along]
+        images = build.padded(x, len(along), around, filled=filled)
+        ways = [slide.stride * step for slide, step in zip(along, images.steps[2:], strict=True)]
+        taps = [slide.dilation * step for slide, step in zip(along, images.steps[2:], strict=True)]
+        shape = [*x.shape[:2], *(slide.places for slide in along)]
+        size = len(along)
+        view = build.moved(images, 0, [*shape, *(slide.window for slide in along)], [*images.steps[:2], *ways, *taps])
+        rows = build.rows(view, range(2 + size), range(2 + size, 2 + 2 * size))
+        return images, rows, shape
+
+    def max_pool(self, x: Value, **attributes: Unpack[PoolAttributes]) -> Tensor:
+        """Return the largest value of every window; padding is smaller than any value."""
+        images, rows, shape = self.windows(self.builder.halves(x), attributes, LEAST_NUMBER)
+        return self.builder.extreme(images, rows, shape, 1, HALF)
+
+    def average_pool(self, x: Value, adder: AdderChoice, attributes: PoolAttributes) -> Tensor:
+        """Return the average of every window."""
+        held = self.builder.halves(x)
+        images, rows, shape = self.windows(held, attributes, 0)
+        factors = reciprocal_counts(pool_slides(held.shape[2:], attributes), attributes)
+        return self.builder.summed(images, rows, shape, adder, 0, SUM_HALF, factors)
+
+    def euclidean_pool(self, x: Value, adder: AdderChoice, attributes: PoolAttributes) -> Tensor:
+        """Return the root of the sum of squares of every window."""
+        expect_rounded_squares()
+        images, rows, shape = self.windows(self.builder.halves(x), attributes, 0)
+        sums = self.builder.summed(images, rows, shape, adder, SUMMANDS["squares"], SUM_HALF, None)
+        return self.builder.activation("sqrt", sums)
+
+    # Products.
+
+    def scaling(self, x: Tensor, weight: Value, bias: Array | None) -> Tensor:
+        """Return a 1×1 convolution of one channel as a scaling."""
+        halves = None if bias is None else planar.host_fp16(bias)
+        if halves is not None and not np.array_equal(halves, np.asarray(bias)):
+            raise UnsuitedError("a scaling with a bias that is not fp16")
+        scaled = self.builder.pair("mul", x, cast("Any", weight).reshape(1, -1, *(1,) * (x.ndim - 2)))
+        return scaled if halves is None else self.builder.pair("add", scaled, reshape_along(halves, x.ndim))
+
+    def meeting_int8(self, multiply: Callable[[Tensor, Array], Tensor], x: Tensor, weights: Array) -> Tensor:
+        """Return a product whose activations pass the times-16 encoding, as `quantised.meeting_int8` does.
+
+        The second product, of what is beyond the encoding, runs only where there is such a number.
+        """
+        build = self.builder
+        encoded = table_of_golden(crop.through_crop)
+        beyond = (encoded & 0x7FFF) == 0x7C00
+        within, _ = build.lookup(x, np.where(beyond, 0, encoded).astype(np.uint16), "within the encoding")
+        flood = np.where(beyond, (encoded & 0x8000) | 0x7BFF, 0).astype(np.uint16)
+        flooding, _ = build.lookup(x, flood, "beyond the encoding")
+        found = multiply(within, weights)
+        gate = (build.word_at(build.find_extremes(x).largest, overall=True), FLOOD_FROM)
+        build.gate = gate
+        signs = np.sign(weights)
+        try:
+            flooded = multiply(flooding, signs)
+        finally:
+            build.gate = None
+        count = found.size * build.samples
+        build.over("flooded", count, build.at(flooded), build.at(found), count, found.dtype.itemsize, *gate)
+        return found
+
+    # Copies.
+
+    def copied(self, found: Arithmetic, operands: Mapping[str, Operand], attributes: Attributes) -> tuple[Tensor, ...]:
+        """Lay out a copy of bits."""
+        name = found.op.name
+        if name.startswith("constexpr_"):
+            raise UnsuitedError("weights that are computed")
+        places = operands.get(INDEXED.get(name, ""))
+        if isinstance(places, Tensor):
+            return (self.gathered(name, operands, attributes, places),)
+        return self.arranged(lambda given: found.op.evaluate(cast("Any", given), attributes), operands)
+
+    def gathered(self, name: str, operands: Mapping[str, Operand], attributes: Attributes, places: Tensor) -> Tensor:
+        """Lay out a choice of elements along an axis by indices that are computed."""
+        build = self.builder
+        x = build.as_tensor(cast("Value", operands["x"]))
+        if name not in ("gather", "gather_along_axis") or attributes.get("batch_dims") or places.dtype != np.int32:
+            raise UnsuitedError("places that are computed")
+        axis = cast("int", attributes["axis"]) % x.ndim
+        each = name == "gather_along_axis"
+        if each and places.shape[:axis] + places.shape[axis + 1 :] != x.shape[:axis] + x.shape[axis + 1 :]:
+            raise UnsuitedError("places that are broadcast")
+        held = build.contiguous(x) if x.sample else x
+        listed = build.contiguous(places)
+        outer, inner = int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis + 1 :]))
+        picks = places.shape[axis] if each else places.size
+        shape = places.shape if each else (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
+        out = build.empty(shape, x.dtype)
+        build.over(
+            "pick_axis",
+            out.size,
+            build.at(held),
+            build.at(listed),
+            build.at(out),
+            [x.dtype.itemsize, outer, x.shape[axis], inner, picks, held.sample, listed.sample, int(each)],
+            samples=build.samples,
+        )
+        return out
+
+    def arranged(
+        self, evaluate: Callable[[Mapping[str, Any]], Sequence[Array]], operands: Mapping[str, Operand]
+    ) -> tuple[Tensor, ...]:
+        """Lay out what moves elements: its meaning on the numbers of places says which one goes where.
+
+        The meaning runs twice, with numbers that lie apart: what does not change is a constant.
+        """
+        sources: list[Tensor] = []
+        first: list[int] = []
+
+        def numbered(value: Value, apart: float) -> Array:
+            if not isinstance(value, Tensor):
+                if value.dtype == HALF and not np.isfinite(value).all():
+                    raise UnsuitedError("constants that are not finite among what is moved")
+                return value.astype(np.float64) if value.dtype == HALF else value
+            if apart == 0:
+                first.append((first[-1] + sources[-1].size) if sources else 1)
+                sources.append(value)
+            begin = first[next(i for i, one in enumerate(sources) if one is value)]
+            places = np.arange(begin, begin + value.size).reshape(value.shape)
+            return places + apart if value.dtype == HALF else (places + int(apart))
+
+        total = float(
+            sum(one.size for value in operands.values() for one in listed(value) if isinstance(one, Tensor)) + 2
+        )
+        laid = [
+            {
+                name: tuple(numbered(one, apart) for one in value)
+                if isinstance(value, tuple)
+                else None
+                if value is None
+                else numbered(value, apart)
+                for name, value in operands.items()
+            }
+            for apart in (0.0, total)
+        ]
+        try:
+            once, again = (evaluate(given) for given in laid)
+            typed = evaluate({name: typed_operand(value) for name, value in operands.items()})
+        except (ValueError, TypeError, IndexError) as error:
+            raise UnsuitedError(f"an arrangement: {error}") from error
+        if not sources:
+            raise UnsuitedError("constants alone")
+        return tuple(
+            self.placed(np.asarray(one), np.asarray(other), total, sources, first, result_dtype(like))
+            for one, other, like in zip(once, again, typed, strict=True)
+        )
+
+    def placed(
+        self,
+        once: Array,
+        again: Array,
+        total: float,
+        sources: Sequence[Tensor],
+        first: Sequence[int],
+        dtype: np.dtype[Any],
+    ) -> Tensor:
+        """Return one result of an arrangement, given where its elements come from."""
+        build = self.builder
+        if once.dtype == np.bool_:
+            raise UnsuitedError("bool that is made here")
+        moved = again - once == total
+        if moved.all() and once.size:
+            for source, begin in zip(sources, first, strict=True):
+                places = (once - begin).astype(np.int64)
+                if places.min() >= 0 and places.max() < source.size and source.dtype == dtype:
+                    pattern = affine_pattern(places)
+                    if pattern is not None and source.dense:
+                        view = build.moved(source, pattern[0], once.shape, pattern[1])
+                        return view if view.dense and view.size == source.size else build.contiguous(view)
+        out = build.empty(once.shape, dtype)
+        flat, stays = once.ravel(), ~moved.ravel()
+        parts: list[tuple[Tensor, Array, Array | None]] = []
+        for source, begin in zip(sources, first, strict=True):
+            here = np.flatnonzero(~stays & (flat >= begin) & (flat < begin + source.size))
+            if here.size and source.dtype != dtype:
+                raise UnsuitedError(f"{source.dtype} that becomes {dtype}")
+            if here.size:
+                parts.append((source, (flat[here] - begin).astype(np.int64), None if here.size == flat.size else here))
+        if stays.any():
+            here = np.flatnonzero(stays)
+            values = flat[here].astype(dtype)
+            held = build.constant(values, ("moved", dtype.str, values.tobytes()))
+            parts.append((held, np.arange(here.size), None if here.size == flat.size else here))
+        build.picked([one for one, _, _ in parts], [(taken, given) for _, taken, given in parts], out)
+        return out
+
+    def sliced(self, found: Arithmetic, operands: Mapping[str, Operand], attributes: Attributes) -> tuple[Tensor, ...]:
+        """Lay out a slice, and the times-16 crop after those parts that the target sends through it."""
+        x = operands["x"]
+        if not isinstance(x, Tensor):
+            raise UnsuitedError("a slice of a constant")
+
+        def mark(part: Array) -> Array:
+            return part + 0.5
+
+        function = crop.FOR_TARGET[found.op.name](found.target, mark)
+        stand_in = np.arange(x.size, dtype=np.float64).reshape(x.shape)
+        marked = function(stand_in, **attributes)
+        crops = [
+            one.dtype == np.float64 and one.size > 0 and bool((one % 1 == 0.5).all())
+            for one in (marked if isinstance(marked, tuple) else (marked,))
+        ]
+        parts = self.arranged(lambda given: found.op.evaluate(cast("Any", given), attributes), operands)
+        return tuple(
+            self.golden_table(crop.through_crop, part) if crosses and part.dtype == HALF else part
+            for part, crosses in zip(parts, crops, strict=True)
+        )
+
+    def nearest(self, found: Arithmetic, operands: Mapping[str, Operand], attributes: Attributes) -> tuple[Tensor, ...]:
+        """Lay out a resizing that takes the nearest element; what is not a number leaves as infinite."""
+        (result,) = self.arranged(lambda given: found.op.evaluate(cast("Any", given), attributes), operands)
+        if result.dtype != HALF:
+            raise UnsuitedError("resized integers")
+        return (self.golden_table(neuron.read_real, result),)
+
+
+TABLED = frozenset(
+    {"cast", "dequantize", "logical_not", "pixel_buffer_to_tensor", "quantize", "tensor_to_pixel_buffer"}
+)
+"""Operations on every element by itself that may change its type."""
+
+
+def stand_in(value: Value) -> Array:
+    """Return an array of the type of a value."""
+    return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+
+
+def listed(value: Operand) -> tuple[Value, ...]:
+    """Return one operand or several as several."""
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
+def typed_operand(value: Operand) -> Any:  # noqa: ANN401 - an array, several, or none
+    """Return zeros of the shape and type of an operand; constants as they are."""
+    if isinstance(value, tuple):
+        return tuple(typed_operand(one) for one in value)
+    return np.zeros(value.shape, value.dtype) if isinstance(value, Tensor) else value
+
+
+def result_dtype(array: Array) -> np.dtype[Any]:
+    """Return the element type of a result on a device: real numbers are fp16."""
+    return HALF if array.dtype.kind in "fV" else array.dtype
+
+
+def expect_rounded_squares() -> None:
+    """Stop unless squares are rounded before they are added, which the kernels do.
+
+    Raises:
+        UnsuitedError: They are not.
+    """
+    if not choices().reduction.squares_are_rounded:
+        raise UnsuitedError("squares that are not rounded")
+
+
+def expect_elements(x: Tensor) -> None:
+    """Stop unless a tensor has elements.
+
+    Raises:
+        UnsuitedError: It has none.
+    """
+    if x.size == 0:
+        raise UnsuitedError("no elements")
+
+
+def affine_pattern(places: npt.NDArray[np.int64]) -> tuple[int, list[int]] | None:
+    """Return the first place and the steps along every axis, where places are such a pattern; else None.
+
+    >>> affine_pattern(np.arange(6).reshape(2, 3).T), affine_pattern(np.array([0, 2, 3])) is None
+    ((0, [1, 3]), True)
+    """
+    first = int(places.flat[0])
+    origin = (0,) * places.ndim
+    steps: list[int] = []
+    for axis, extent in enumerate(places.shape):
+        neighbour = tuple(int(one == axis) for one in range(places.ndim))
+        steps.append(int(places[neighbour]) - int(places[origin]) if extent > 1 else 0)
+    expected = first + reduce(
+        np.add.outer,
+        [np.arange(extent, dtype=np.int64) * step for extent, step in zip(places.shape, steps, strict=True)],
+        np.zeros((), np.int64),
+    )
+    return (first, steps) if np.array_equal(expected, places) else None

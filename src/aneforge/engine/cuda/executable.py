@@ -1,0 +1,199 @@
+"""A program on a device: values in, values out, for one sample or many, and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.callsite import warn
+from aneforge.engine.attention import label_of_lengths
+from aneforge.engine.cuda.noted_labels import Notes
+from aneforge.engine.cuda.planned_layers import plan_program
+from aneforge.engine.exactness import label_of_all, worst
+from aneforge.errors import BackendUnavailableError, PrecisionWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.engine.cuda.device import Device, Loaded
+    from aneforge.engine.cuda.planned_layers import Planned
+    from aneforge.engine.cuda.plans import Buffer
+    from aneforge.engine.exactness import Label
+    from aneforge.engine.execution.run import Executable
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["DeviceExecutable", "DeviceRun"]
+
+MOST_SAMPLES = 64
+"""Samples that run at a time where memory allows; more fill no device better."""
+KEPT_PLANS = 3
+"""Plans that stay loaded, for different numbers of samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one run of a plan noted."""
+
+    planned: Planned
+    notes: Notes
+    said: Mapping[str, Sequence[Label]]
+    """What layers on the host said of every sample."""
+
+    def labels(self, sample: int) -> Mapping[str, Label]:
+        """Return how sure the results of each layer are for one sample."""
+        return {
+            one.layer: self.said[one.layer][sample] if one.layer in self.said else one.label(self.notes, sample)
+            for one in self.planned.noted
+        }
+
+    def label(self) -> Label:
+        """Return how sure the least sure sample is."""
+        return label_of_all(one.worst_label(self.notes, self.said.get(one.layer)) for one in self.planned.noted)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRun:
+    """What a run gave: arrays with an axis of samples first."""
+
+    outputs: Mapping[str, Array]
+    states: Mapping[str, Array]
+    parts: tuple[Part, ...]
+
+    @property
+    def labels(self) -> tuple[Mapping[str, Label], ...]:
+        """How sure the results of each layer are, for every sample."""
+        return tuple(part.labels(sample) for part in self.parts for sample in range(part.planned.plan.samples))
+
+    @property
+    def label(self) -> Label:
+        """How sure the least sure sample is, with all reasons."""
+        return worst([part.label() for part in self.parts])
+
+
+class DeviceExecutable:
+    """A program ready to run on a device."""
+
+    def __init__(self, ready: Executable, device: Device) -> None:
+        self.ready, self.device = ready, device
+        self.kept: dict[object, Buffer] = {}
+        self.plans: dict[int, tuple[Planned, Loaded]] = {}
+        self.most = MOST_SAMPLES
+
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        """The layers that run on the host, each with the reason."""
+        planned, _ = self.loaded(1)
+        return tuple(f"{one.layer} ({one.operation}): {one.reason}" for one in planned.plan.host_steps)
+
+    def loaded(self, samples: int) -> tuple[Planned, Loaded]:
+        """Return the plan for a number of samples, loaded.
+
+        Raises:
+            BackendUnavailableError: The memory does not suffice.
+        """
+        if samples not in self.plans:
+            while len(self.plans) >= KEPT_PLANS:
+                _, old = self.plans.pop(next(iter(self.plans)))
+                old.release()
+            planned = plan_program(self.ready, samples, self.kept)
+            _, length = planned.plan.places()
+            free = self.device.free_memory()
+            if length > free:
+                raise BackendUnavailableError(
+                    f"the GPU has too little memory for {samples} samples",
+                    seen=f"{length:,} bytes",
+                    limit=f"{free:,} bytes",
+                    remedy="run fewer samples at a time, or a smaller batch",
+                )
+            self.plans[samples] = (planned, self.device.load(planned.plan))
+        return self.plans[samples]
+
+    def run_many(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> DeviceRun:
+        """Run samples, given with an axis before those of the program's inputs; states go from one to the next."""
+        count = len(next(iter(inputs.values()))) if inputs else 1
+        if states:
+            return self.one_by_one(inputs, states, count)
+        found: list[DeviceRun] = []
+        done = 0
+        while done < count:
+            now = min(count - done, self.most)
+            now = 1 << (now.bit_length() - 1)  # few sizes, so few plans
+            try:
+                found.append(self.run_part({name: one[done : done + now] for name, one in inputs.items()}, {}, now))
+            except BackendUnavailableError:
+                if now == 1:
+                    raise
+                self.most = now // 2
+                continue
+            done += now
+        return joined(found)
+
+    def one_by_one(self, inputs: Mapping[str, Array], states: Mapping[str, Array], count: int) -> DeviceRun:
+        """Run samples one after the other, each on the states that the one before left."""
+        found: list[DeviceRun] = []
+        held = {name: np.asarray(one)[None] for name, one in states.items()}
+        for place in range(count):
+            found.append(self.run_part({name: one[place : place + 1] for name, one in inputs.items()}, held, 1))
+            held = dict(found[-1].states)
+        return joined(found)
+
+    def run_part(self, inputs: Mapping[str, Array], states: Mapping[str, Array], samples: int) -> DeviceRun:
+        """Run as many samples as a plan takes."""
+        planned, loaded = self.loaded(samples)
+        self.give_warnings()
+        for noted in planned.noted:
+            if noted.host is not None:
+                noted.host.clear()
+        given = {**inputs, **{f"state {name}": one for name, one in states.items()}}
+        outputs, notes = loaded.run(given)
+        program = self.ready.program
+        return DeviceRun(
+            {port.name: outputs[port.name] for port in program.outputs},
+            {state.name: outputs[f"state {state.name}"] for state in program.states},
+            (part_of(planned, notes),),
+        )
+
+    def give_warnings(self) -> None:
+        """Give the warnings that the CPU gives, once for all samples."""
+        for step in self.ready.steps:
+            if step.warning is not None:
+                warn(f"{self.ready.program.target.name}: {step.warning}", PrecisionWarning)
+            if step.layer.kind.op == "sdpa":
+                query, key = (step.layer.operand(name).type.shape for name in ("query", "key"))
+                label = label_of_lengths(query[-2], key[-2])
+                if label is not None:
+                    warn(f"sdpa: {label.reason}", PrecisionWarning)
+
+    def release(self) -> None:
+        """Give memory back."""
+        for _, loaded in self.plans.values():
+            loaded.release()
+        self.plans.clear()
+        self.kept.clear()
+
+
+def part_of(planned: Planned, found: list[Array]) -> Part:
+    """Return what a run noted, given the buffers of its findings."""
+    samples, rest = planned.plan.samples, iter(found)
+    words = next(rest).view(np.uint32) if planned.words else np.zeros(0, np.uint32)
+    if planned.high:
+        next(rest)  # least magnitudes, which products alone look at
+    wide = next(rest).view(np.float64) if planned.wide else np.zeros(0)
+    notes = Notes(words.reshape(-1, samples + 1), wide.reshape(-1, samples))
+    return Part(planned, notes, {one.layer: tuple(one.host) for one in planned.noted if one.host is not None})
+
+
+def joined(runs: list[DeviceRun]) -> DeviceRun:
+    """Return several runs as one; states are those after the last."""
+    if len(runs) == 1:
+        return runs[0]
+    return DeviceRun(
+        {name: np.concatenate([run.outputs[name] for run in runs]) for name in runs[0].outputs},
+        runs[-1].states,
+        tuple(part for run in runs for part in run.parts),
+    )

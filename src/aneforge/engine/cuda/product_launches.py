@@ -1,0 +1,499 @@
+"""Products as launches: matrices, convolutions of any window, transposed ones, Winograd's.
+
+They are all one kernel: tables say where the numbers of a line and those of a step lie (`native/products.cu`). The left
+operand of a convolution is the kernels, the right one the images, padded before, one column for each place of each
+image of each sample.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from aneforge.engine import golden
+from aneforge.engine.cuda.plans import Address
+from aneforge.engine.cuda.primitives import HALF, Builder, Extremes
+from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
+from aneforge.engine.kernels.arrays import places_of
+from aneforge.engine.rounding import to_fp16
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.engine.golden import Padding, Slides, Window
+
+    Array = npt.NDArray[Any]
+    Value = Tensor | npt.NDArray[Any]
+    Places = npt.NDArray[np.int64]
+
+__all__ = ["After", "Multiplier", "bounds_of_lines"]
+
+TILE = 128
+CHUNK = 16
+PART = 4
+ALONG_LINES, ALONG_STEPS, EIGHT_LINES, EIGHT_STEPS = range(4)
+EXACT_TILE = 64
+THREADS = 256
+SAFE = np.float32(1.0001)
+"""Sums and norms in float32 are below their true values by less than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What a sum begins at and what is done to it: float64 numbers for every row or column of a product, or one."""
+
+    start: Array | None = None
+    gain: Array | None = None
+    offset: Array | None = None
+    along_rows: bool = False
+    unrounded: bool = False
+    edgeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """An operand: where its batches, lines and steps lie."""
+
+    tensor: Tensor
+    places: Places
+    lines: Places
+    steps: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """Where results go."""
+
+    tensor: Tensor
+    places: Places
+    row: int
+    columns: Places
+
+
+class Multiplier:
+    """Lays out products; `after` is what all of them have after their sums."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+
+    # Matrices.
+
+    def matmul(self, x: Value, w: Value, start: Array | None = None, *, unrounded: bool = False) -> Tensor:
+        """Return x [..., M, K] times w [..., K, N], the leading axes broadcast.
+
+        Raises:
+            UnsuitedError: The kernels have no such form.
+        """
+        build = self.builder
+        left, right = build.halves(x), build.halves(w)
+        if left.ndim == 1:
+            found = self.matmul(left[None], right, start, unrounded=unrounded)
+            return found.reshape(*found.shape[:-2], found.shape[-1])
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        depth, columns = right.shape[-2:]
+        rows = left.shape[-2]
+        if left.shape[-1] != depth:
+            raise UnsuitedError("matrices that do not go together")
+        out = build.empty((*batch, rows, columns), np.dtype(np.float64) if unrounded else HALF)
+        after = After(*columns_of(start, columns), unrounded=unrounded)
+        left_batch, right_batch = ([*batch_steps(one, batch), one.steps[-2], one.steps[-1]] for one in (left, right))
+        if right.sample == 0 and math.prod(right.shape[:-2]) == 1:  # one product with more rows
+            lines = places_of([build.samples, *batch, rows], [left.sample, *left_batch[:-1]])
+            nowhere = np.zeros(1, np.int64)
+            self.multiply(
+                Lines(left, nowhere, lines, places_of([depth], [left.steps[-1]])),
+                Lines(right, nowhere, places_of([columns], [right.steps[-1]]), places_of([depth], [right.steps[-2]])),
+                Out(out, nowhere, columns, np.arange(columns)),
+                after,
+            )
+            return out
+        extents = [build.samples, *batch]
+        self.multiply(
+            Lines(
+                left,
+                places_of(extents, [left.sample, *left_batch[:-2]]),
+                places_of([rows], [left.steps[-2]]),
+                places_of([depth], [left.steps[-1]]),
+            ),
+            Lines(
+                right,
+                places_of(extents, [right.sample, *right_batch[:-2]]),
+                places_of([columns], [right.steps[-1]]),
+                places_of([depth], [right.steps[-2]]),
+            ),
+            Out(out, np.arange(math.prod(extents)) * rows * columns, columns, np.arange(columns)),
+            after,
+        )
+        return out
+
+    # Convolutions.
+
+    def convolution(
+        self,
+        x: Value,
+        weight: Value,
+        bias: Array | None = None,
+        *,
+        after: After | None = None,
+        **window: Unpack[Window],
+    ) -> Tensor:
+        """Return the direct convolution of images [N, C, …] with kernels [Cout, C / groups, …].
+
+        Raises:
+            UnsuitedError: The kernels have no such form.
+        """
+        build = self.builder
+        kernels = build.halves(weight)
+        slides = golden.Slides.of(kernels.ndim - 2, **window)
+        images = build.padded(build.as_tensor(x), kernels.ndim - 2, slides.pads)
+        return self.convolved(images, kernels, slides, after or After(numbers_of(bias), along_rows=True))
+
+    def convolved(self, images: Tensor, kernels: Tensor, slides: Slides, after: After) -> Tensor:
+        """Return the convolution of padded images."""
+        build = self.builder
+        outer, inner, *kernel = kernels.shape
+        groups, count = slides.groups, images.shape[0]
+        extents = images.shape[2:]
+        spans = [gap * (length - 1) + 1 for gap, length in zip(slides.dilations, kernel, strict=True)]
+        places = [
+            (extent - span) // step + 1 for extent, span, step in zip(extents, spans, slides.strides, strict=True)
+        ]
+        out = build.empty((count, outer, *places), np.dtype(np.float64) if after.unrounded else HALF)
+        plane = math.prod(places)
+        ways = [step * along for step, along in zip(slides.strides, images.steps[2:], strict=True)]
+        taps = [gap * along for gap, along in zip(slides.dilations, images.steps[2:], strict=True)]
+        rows = outer // groups
+        kernel_steps = places_of(kernels.shape[1:], kernels.steps[1:])
+        image_steps = places_of([inner, *kernel], [images.steps[1], *taps])
+        group = np.arange(groups, dtype=np.int64)
+        if kernels.sample == 0:  # samples and images side by side
+            left_places, right_places = group * rows * kernels.steps[0], group * inner * images.steps[1]
+            lines = places_of([build.samples, count, *places], [images.sample, images.steps[0], *ways])
+            columns = places_of([build.samples * count, plane], [outer * plane, 1])
+            out_places, batches = group * rows * plane, 1
+        else:
+            sample = np.arange(build.samples, dtype=np.int64)
+            left_places = np.add.outer(sample * kernels.sample, group * rows * kernels.steps[0]).ravel()
+            right_places = np.add.outer(sample * images.sample, group * inner * images.steps[1]).ravel()
+            lines = places_of([count, *places], [images.steps[0], *ways])
+            columns = places_of([count, plane], [outer * plane, 1])
+            out_places = np.add.outer(sample * out.size, group * rows * plane).ravel()
+            batches = build.samples
+        self.multiply(
+            Lines(kernels, left_places, places_of([rows], [kernels.steps[0]]), kernel_steps),
+            Lines(images, right_places, lines, image_steps),
+            Out(out, out_places, plane, columns),
+            after,
+            np.tile(group * rows, batches),
+        )
+        return out
+
+    def deconvolution(
+        self,
+        x: Value,
+        weight: Value,
+        bias: Array | None = None,
+        *,
+        extents: Sequence[int] | None = None,
+        after: After | None = None,
+        **window: Unpack[Window],
+    ) -> Tensor:
+        """Return the transpose of a convolution, as the golden model does it: of images that are set apart.
+
+        Raises:
+            UnsuitedError: The kernels are computed, or there is no such form.
+        """
+        build = self.builder
+        if isinstance(weight, Tensor):
+            raise UnsuitedError("kernels of a transposed convolution that are computed")
+        images = build.halves(x)
+        channels, outer, *kernel = weight.shape
+        slides = golden.Slides.of(len(kernel), **window)
+        groups = slides.groups
+        by_group = weight.reshape(groups, channels // groups, outer, *kernel)
+        turned = np.flip(np.swapaxes(by_group, 1, 2), axis=tuple(range(3, 3 + len(kernel))))
+        kernels = build.constant(
+            np.ascontiguousarray(turned.reshape(groups * outer, channels // groups, *kernel)),
+            ("turned", id(weight), groups),
+        )
+        build.constant(weight)  # so that what the key names stays
+        apart = [(extent - 1) * step + 1 for extent, step in zip(images.shape[2:], slides.strides, strict=True)]
+        spans = [gap * (length - 1) for gap, length in zip(slides.dilations, kernel, strict=True)]
+        full = [extent + span for extent, span in zip(apart, spans, strict=True)]
+        wanted = [n - sum(cut) for n, cut in zip(full, slides.pads, strict=True)] if extents is None else extents
+        around = [
+            (span - before, span + before + extent - n)
+            for span, (before, _), n, extent in zip(spans, slides.pads, full, wanted, strict=True)
+        ]
+        padded = build.padded(images, len(kernel), around, slides.strides)
+        plain = golden.Slides.of(len(kernel), dilation=slides.dilations, groups=groups)
+        return self.convolved(padded, kernels, plain, after or After(numbers_of(bias), along_rows=True))
+
+    def winograd(
+        self, x: Value, weight: Value, bias: Array | None = None, *, pad: Padding = 1, after: After | None = None
+    ) -> Tensor:
+        """Return a 3×3 convolution of stride 1 as Winograd F(2,3) along the width.
+
+        Raises:
+            UnsuitedError: The kernels are computed.
+        """
+        build = self.builder
+        if isinstance(weight, Tensor):
+            raise UnsuitedError("Winograd's kernels that are computed")
+        after = after or After(numbers_of(bias), along_rows=True)
+        images = build.halves(x)
+        (top, bottom), (before, behind) = golden.pairs(pad, 2)
+        count, channels, height, wide = images.shape
+        outer = weight.shape[0]
+        rows, width = height + top + bottom - 2, wide + before + behind - 2
+        tiles = (width + 1) // 2
+        extra = 2 * tiles - width
+        padded = build.padded(images, 2, [(top, bottom), (before, behind + extra)])
+        tall = height + top + bottom
+        planes = build.samples * count * channels * tall
+        data = build.empty((4, count, channels, tall, tiles))  # samples lie inside, not first
+        build.over("transform_data", planes * tiles, build.at(padded), build.at(data), planes, width + 2 + extra, tiles)
+        parts = np.stack([to_fp16(one) for one in golden.kernel_transform(golden.decode_operand(weight)[0])])
+        kernels = build.constant(parts.astype(np.float16), ("transformed", id(weight)))
+        build.constant(weight)  # so that what the key names stays
+        each = build.samples * count
+        sums = build.empty((4, count, outer, rows, tiles), np.dtype(np.float64))
+        four, plane = np.arange(4, dtype=np.int64), rows * tiles
+        self.multiply(
+            Lines(
+                kernels,
+                four * outer * channels * 3,
+                np.arange(outer, dtype=np.int64) * channels * 3,
+                np.arange(channels * 3, dtype=np.int64),
+            ),
+            Lines(
+                data,
+                four * planes * tiles,
+                places_of([each, rows, tiles], [channels * tall * tiles, tiles, 1]),
+                places_of([channels, 3], [tall * tiles, tiles]),
+            ),
+            Out(sums, four * each * outer * plane, plane, places_of([each, plane], [outer * plane, 1])),
+            After(unrounded=True, edgeless=True),
+        )
+        out = build.empty((count, outer, rows, width), np.dtype(np.float64) if after.unrounded else HALF)
+        numbers = [self.numbers(one, outer) for one in (after.start, after.gain, after.offset)]
+        total = each * outer * plane
+        build.over(
+            "combine", total, build.at(sums), build.at(out), *numbers, total, tiles, width, rows, outer, after.unrounded
+        )
+        return out
+
+    # The kernel itself.
+
+    def numbers(self, values: Array | None, count: int) -> Address | int:
+        """Return the address of float64 numbers, one for each of a count; 0 for none."""
+        if values is None:
+            return 0
+        held = np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.float64).ravel(), (count,)))
+        return self.builder.table(held, ("numbers", held.tobytes()))
+
+    def units(self, values: Array | None, count: int) -> Address | int:
+        """Return the address of starts on the grid of products, in units of it; those beyond it are not looked at."""
+        if values is None:
+            return 0
+        scaled = np.nan_to_num(np.clip(np.asarray(values, np.float64).ravel() * 65536.0, -(2.0**31) + 1, 2.0**31 - 1))
+        whole = np.trunc(scaled + np.copysign(0.5, scaled)).clip(-(2**31), 2**31 - 1)
+        held = np.ascontiguousarray(np.broadcast_to(whole, (count,)).astype(np.int32))
+        return self.builder.table(held, ("units", held.tobytes()))
+
+    def multiply(self, left: Lines, right: Lines, out: Out, after: After, first_rows: Places | None = None) -> None:
+        """Lay out one product: bounds of what is computed, the tiles that they prove fast, and all others."""
+        build = self.builder
+        rows, columns, depth = len(left.lines), len(right.lines), len(left.steps)
+        if depth == 0:
+            raise UnsuitedError("sums of nothing")
+        batches = len(out.places)
+        whole = rows if first_rows is None else int(first_rows.max(initial=0)) + rows
+        length = whole if after.along_rows else columns
+        begun = numbers_of(after.start)
+        most = 0.0
+        if begun is not None and begun.size:
+            most = float(np.abs(begun).max())
+        arguments = [
+            self.operand(left, dynamic=left.tensor.sample != 0 and len(right.lines) > 1),
+            self.operand(
+                right, dynamic=len(right.lines) * len(right.places) * depth <= right.tensor.size * build.samples
+            ),
+            rows,
+            columns,
+            depth,
+            self.numbers(after.start, length),
+            self.units(after.start, length),
+            most,
+            int(after.along_rows),
+            int(not after.along_rows),
+            self.numbers(after.gain, length),
+            self.numbers(after.offset, length),
+            build.places(first_rows) if first_rows is not None else 0,
+            build.at(out.tensor),
+            build.places(out.places, np.int64),
+            build.places(out.columns),
+            out.row,
+            after.unrounded,
+            after.edgeless,
+            build.gate[0] if build.gate else 0,
+            build.gate[1] if build.gate else 0,
+        ]
+        build.launch("product", (-(-columns // TILE), -(-rows // TILE), batches), THREADS, *arguments)
+        build.launch("exact_product", (-(-columns // EXACT_TILE), -(-rows // EXACT_TILE), batches), THREADS, *arguments)
+
+    def operand(self, lines: Lines, *, dynamic: bool) -> list[object]:
+        """Return an operand as the kernel takes it, with the bounds of its lines: of constants from here."""
+        build = self.builder
+        tensor = lines.tensor
+        distinct, which = np.unique(lines.places, return_inverse=True)
+        tiles, parts = -(-len(lines.lines) // TILE), -(-len(lines.steps) // PART)
+        sums: object = 0
+        norms: object = 0
+        if tensor.sample == 0 and tensor.buffer.content is not None:
+            content = tensor.buffer.content.ravel()
+            key = (
+                "bounds",
+                id(tensor.buffer.content),
+                lines.places.tobytes(),
+                lines.lines.tobytes(),
+                lines.steps.tobytes(),
+            )
+            found = None
+            if (key, "sums") not in build.kept:
+                found = bounds_of_lines(content, distinct + tensor.first, lines.lines, lines.steps)
+            sums = build.table(found[0] if found else np.empty(0), (key, "sums"))
+            norms = build.table(found[1] if found else np.empty(0), (key, "norms"))
+            extremes = constant_extremes(content)
+            largest: object = build.table(extremes[:1], ("word", int(extremes[0])))
+            least: object = build.table(extremes[1:], ("word", int(extremes[1])))
+        else:
+            noted = build.find_extremes(tensor) if tensor.sample else Extremes(0, 0, 0)
+            largest, least = build.word_at(noted.largest, overall=True), build.least_at(noted.least, overall=True)
+            if dynamic:
+                cells = build.empty((2, len(distinct), tiles, parts), np.dtype(np.float32))
+                half = len(distinct) * tiles * parts * 4
+                sums, norms = Address(cells.buffer), Address(cells.buffer, half)
+                build.launch(
+                    "bounds",
+                    (parts, tiles, len(distinct)),
+                    TILE,
+                    build.at(tensor),
+                    build.places(distinct, np.int64),
+                    build.places(lines.lines),
+                    build.places(lines.steps),
+                    len(lines.lines),
+                    len(lines.steps),
+                    sums,
+                    norms,
+                )
+        listed_lines, listed_steps = listed(lines.lines, TILE), listed(lines.steps, CHUNK)
+        return [
+            build.at(tensor),
+            build.places(lines.places, np.int64),
+            build.places(listed_lines),
+            build.places(listed_steps),
+            reading_of(lines.places + tensor.first, listed_lines, listed_steps),
+            largest,
+            least,
+            sums,
+            norms,
+            tiles,
+            build.places(which.astype(np.int64)),
+        ]
+
+
+def listed(places: Places, whole: int) -> Places:
+    """Return places up to a multiple of some, the first one again where there are too few.
+
+    >>> listed(np.array([3, 5, 9]), 4).tolist()
+    [3, 5, 9, 3]
+    """
+    return np.concatenate([places, np.full(-len(places) % whole, places[0])])
+
+
+def reading_of(places: Places, lines: Places, steps: Places) -> int:
+    """Return along what neighbours in memory lie, and whether eight at a time can be read where they begin.
+
+    >>> reading_of(np.zeros(1, np.int64), np.arange(128), np.arange(16) * 128) == EIGHT_LINES
+    True
+    >>> reading_of(np.zeros(1, np.int64), np.arange(128) * 18, np.arange(16)) == ALONG_STEPS
+    True
+    """
+    eighths = not np.any(places % 8)
+    if together(lines, eighths=eighths) and not np.any(steps % 8):
+        return EIGHT_LINES
+    if together(steps, eighths=eighths) and not np.any(lines % 8):
+        return EIGHT_STEPS
+    along = len(steps) > 1 and steps[1] - steps[0] == 1 and not (len(lines) > 1 and lines[1] - lines[0] == 1)
+    return ALONG_STEPS if along else ALONG_LINES
+
+
+def together(places: Places, *, eighths: bool) -> bool:
+    """Return whether places come in runs of eight, each of which begins at a multiple of eight."""
+    runs = places.reshape(-1, 8)
+    return eighths and not np.any(runs[:, 0] % 8) and bool((runs == runs[:, :1] + np.arange(8)).all())
+
+
+def bounds_of_lines(values: Array, places: Places, lines: Places, steps: Places) -> tuple[Array, Array]:
+    """Return the largest sum of magnitudes and norm of every part, among the lines of every tile: [batch][tile][part].
+
+    >>> sums, norms = bounds_of_lines(np.full(8, -3, np.float16), *(np.arange(n) for n in (1, 1, 8)))
+    >>> sums.round(1).tolist(), norms.round(1).tolist()
+    ([[[12.0, 12.0]]], [[[6.0, 6.0]]])
+    """
+    tiles, parts = -(-len(lines) // TILE), -(-len(steps) // PART)
+    found = np.zeros((2, len(places), tiles, parts), np.float32)
+    for number, place in enumerate(places):
+        for tile in range(tiles):
+            part = np.abs(
+                golden.decode_operand(values[(place + lines[tile * TILE : (tile + 1) * TILE])[:, None] + steps])[0]
+            )
+            whole = np.zeros((part.shape[0], parts * PART))
+            whole[:, : part.shape[1]] = part
+            cells = whole.reshape(part.shape[0], parts, PART)
+            found[0, number, tile] = cells.sum(axis=-1).max(axis=0)
+            found[1, number, tile] = np.sqrt(np.square(cells).sum(axis=-1).max(axis=0))
+    return found[0] * SAFE, found[1] * SAFE
+
+
+def constant_extremes(values: Array) -> npt.NDArray[np.uint32]:
+    """Return the bits of the largest magnitude of fp16 numbers, and of the least above 0."""
+    bits = values.view(np.uint16) & np.uint16(0x7FFF)
+    least = bits[bits > 0].min(initial=0xFFFF)
+    return np.array([bits.max(initial=0), least], np.uint32)
+
+
+def numbers_of(values: Array | None) -> Array | None:
+    """Return a start of sums as the engine reads it, in float64."""
+    return None if values is None else golden.bias_operand(values)
+
+
+def columns_of(start: Array | None, columns: int) -> tuple[Array | None]:
+    """Return where the sums of columns start.
+
+    Raises:
+        UnsuitedError: It is not one number for every column, or one for all.
+    """
+    if start is None:
+        return (None,)
+    found = numbers_of(start)
+    assert found is not None  # noqa: S101 - it was given
+    if found.size not in (1, columns) or (found.size > 1 and found.shape[-1] != columns):
+        raise UnsuitedError("sums that start at numbers for rows")
+    return (found,)
+
+
+def batch_steps(tensor: Tensor, batch: Sequence[int]) -> list[int]:
+    """Return the steps of the leading axes of matrices, broadcast."""
+    own = tensor.shape[:-2]
+    missing = len(batch) - len(own)
+    return [0] * missing + [
+        0 if extent == 1 and wanted != 1 else step
+        for extent, wanted, step in zip(own, batch[missing:], tensor.steps[:-2], strict=True)
+    ]

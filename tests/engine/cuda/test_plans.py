@@ -1,0 +1,169 @@
+"""Plans as data: memory that is shared only in turn, launches as kernels take them, the arithmetic in NumPy."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import aneforge as af
+from aneforge.compiler.compile import build_program
+from aneforge.engine import golden
+from aneforge.engine.cuda import device, sources
+from aneforge.engine.cuda.planned_layers import plan_program
+from aneforge.engine.cuda.plans import Launch, Plan, Role
+from aneforge.engine.cuda.primitives import compacted, one_step
+from aneforge.engine.cuda.product_launches import EIGHT_LINES, EIGHT_STEPS, bounds_of_lines, listed, reading_of
+from aneforge.engine.cuda.tensors import UnsuitedError
+from aneforge.engine.execution.run import prepare
+from aneforge.engine.rounding import decode_operand
+from aneforge.errors import BackendUnavailableError
+from aneforge.runtime.backends import chosen_backend
+from aneforge.targets import resolve
+
+Array = npt.NDArray[Any]
+CARRIED = np.float32(192.0)
+
+
+def planned(samples: int) -> Plan:
+    generator = np.random.default_rng(0)
+    weights = [generator.standard_normal((8, 8, 3, 3)).astype(np.float16) for _ in range(3)]
+    x = af.input((1, 8, 10, 10), name="x")
+    for weight in weights:
+        x = af.conv(x, weight, pad=1).relu() + x
+    return plan_program(prepare(build_program(x.softmax(), resolve("h16"))), samples, {}).plan
+
+
+def test_buffers_share_memory_only_when_they_are_not_needed_at_the_same_time() -> None:
+    plan = planned(4)
+    places, length = plan.places()
+    lives = plan.lifetimes()
+    for one in places:
+        assert places[one] + one.nbytes <= length
+        for other in places:
+            if one is other or lives[one][1] < lives[other][0] or lives[other][1] < lives[one][0]:
+                continue
+            apart = places[one] + one.nbytes <= places[other] or places[other] + other.nbytes <= places[one]
+            assert apart
+    assert length < sum(buffer.nbytes for buffer in lives)
+
+
+def test_what_stays_for_a_run_is_never_overwritten() -> None:
+    plan = planned(2)
+    kept = [tensor.buffer for tensor in (*plan.inputs.values(), *plan.outputs.values())]
+    assert {plan.lifetimes()[buffer] for buffer in kept} == {(0, len(plan.items))}
+
+
+def test_every_launch_fits_the_struct_of_its_kernel() -> None:
+    """Structs have as many fields of eight bytes as a launch has arguments."""
+    text = re.sub(r"/\*.*?\*/", "", sources.body(), flags=re.DOTALL)
+    sizes: dict[str, int] = {"axes": 6, "steps": 6}
+    for name, body in re.findall(r"struct (\w+) \{([^}]*)\};", text):
+        count = 0
+        for line in body.split(";"):
+            words = line.replace("const ", "").strip()
+            if not words:
+                continue
+            inner = re.match(r"struct (\w+) (.*)", words)
+            each = sizes.get(inner[1], 0) if inner and "*" not in words else 1
+            fields = words.split(",")
+            count += each * sum(int(m[1]) if (m := re.search(r"\[(\d+)\]", one)) else 1 for one in fields)
+        sizes.setdefault(name, count)
+    sizes["exact_product_args"] = sizes["product_args"]
+    seen = {item.kernel for item in planned(2).items if isinstance(item, Launch)}
+    assert {"product", "exact_product", "lookup", "pairs", "softmax_rows", "pad_planes", "magnitude", "fill"} <= seen
+    for item in planned(3).items:
+        assert isinstance(item, Launch)
+        assert len(item.arguments) == sizes[f"{item.kernel}_args"], item.kernel
+
+
+def test_plans_for_more_samples_share_constants() -> None:
+    kept: dict[object, Any] = {}
+    ready = prepare(build_program(af.input((1, 8), name="x").linear(np.ones((4, 8), np.float16)), resolve("h16")))
+    first, second = (plan_program(ready, samples, kept).plan for samples in (1, 8))
+    weights = [
+        {b for b in plan.constants() if b.content is not None and b.content.dtype == np.float16}
+        for plan in (first, second)
+    ]
+    assert weights[0] == weights[1] != set()
+    assert all(buffer.role is Role.CONSTANT for buffer in weights[0])
+
+
+def test_axes_are_made_one_where_all_operands_allow() -> None:
+    assert compacted([2, 3, 4], [[12, 4, 1]]) == ([1, 1, 1, 1, 1, 24], [[0, 0, 0, 0, 0, 1]])
+    assert compacted([2, 3], [[3, 1], [1, 2]])[0][-2:] == [2, 3]
+    with pytest.raises(UnsuitedError, match="7 axes"):
+        compacted([2] * 7, [[3**place for place in range(7)]])
+    assert one_step([2, 3], [3, 1]) == 1
+    assert one_step([2, 3], [6, 2]) == 2
+    assert one_step([2, 3], [1, 2]) is None
+
+
+def test_eight_numbers_are_read_at_once_only_where_all_lie_together_and_aligned() -> None:
+    nowhere, lines, steps = np.zeros(1, np.int64), np.arange(128), np.arange(16)
+    assert reading_of(nowhere, lines, steps * 128) == EIGHT_LINES
+    assert reading_of(nowhere, lines * 16, steps) == EIGHT_STEPS
+    for places, one, other in (
+        (nowhere + 4, lines, steps * 128),
+        (nowhere, lines, steps * 12),
+        (nowhere, lines + 1, steps * 128),
+    ):
+        assert reading_of(places, one, other) not in (EIGHT_LINES, EIGHT_STEPS)
+    assert listed(np.array([7]), 4).tolist() == [7, 7, 7, 7]
+
+
+def test_bounds_are_above_every_partial_sum() -> None:
+    generator = np.random.default_rng(1)
+    values = (generator.standard_normal(200 * 30) * 4).astype(np.float16)
+    sums, norms = bounds_of_lines(values, np.zeros(1, np.int64), np.arange(200) * 30, np.arange(30))
+    wide = np.abs(values.astype(np.float64)).reshape(200, 30)
+    for tile in range(2):
+        for part in range(8):
+            block = wide[tile * 128 : (tile + 1) * 128, part * 4 : part * 4 + 4]
+            assert sums[0, tile, part] >= block.sum(axis=1).max()
+            assert norms[0, tile, part] >= np.sqrt((block**2).sum(axis=1).max())
+
+
+def fused(x: Array, w: Array, total: Array) -> Array:
+    """Return one fused multiply-add in float32: float64 holds the product of such numbers, and here the sum too."""
+    return (x.astype(np.float64) * w.astype(np.float64) + total.astype(np.float64)).astype(np.float32)
+
+
+def test_the_fast_kernel_in_numpy_is_the_golden_sum() -> None:
+    """Sums that carry 192, left numbers moved by a unit, and thresholds: what products.cu does, step by step."""
+    generator = np.random.default_rng(2)
+    x, w = (
+        np.where(
+            generator.random((40, 40)) < 0.5,
+            generator.standard_normal((40, 40)) / 8,
+            (2 * generator.integers(-60, 60, (40, 40)) + 1) * 2.0 ** generator.integers(-12, -6, (40, 40)),
+        ).astype(np.float16)
+        for _ in range(2)
+    )
+    moved = (w.astype(np.float32).view(np.uint32) + np.uint32(1)).view(np.float32)
+    exponents = decode_operand(w)[1]
+    thresholds = np.where(exponents <= -3, 2.0 ** (-16.0 - exponents), 0.0)
+    sums = np.full((40, 40), CARRIED)
+    for k in range(40):
+        kept = np.abs(x[:, k, None].astype(np.float64)) >= thresholds[None, k]
+        sums = np.where(kept, fused(x[:, k, None].astype(np.float32), moved[None, k], sums), sums)
+    assert np.abs(sums - CARRIED).max() < 64
+    units = sums.view(np.int32) - CARRIED.view(np.int32)
+    assert np.array_equal(units * 2.0**-16, golden.matmul_sum(x, w).total())
+
+
+def test_without_cupy_there_is_one_error_that_names_the_remedy() -> None:
+    said = device.obstacle()
+    if said is None:
+        pytest.skip("there is a GPU")
+    assert "pip install" in said or "software" in said
+    with pytest.raises(BackendUnavailableError, match="backend 'cuda'"):
+        chosen_backend("cuda")
+
+
+def test_what_the_shared_memory_of_a_block_holds_is_what_a_launch_asks_for() -> None:
+    (bytes_of_product,) = re.findall(r"#define PRODUCT_MEMORY (\d+)", sources.body())
+    assert {"product": int(bytes_of_product)} == device.MEMORY_OF_BLOCKS
