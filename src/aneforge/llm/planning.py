@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from aneforge.llm.architecture import DecoderConfig
-    from aneforge.llm.pricing import GraphPrice, RunPrice
+    from aneforge.llm.pricing import RunPrice
     from aneforge.targets import Place, TargetLike
 
 __all__ = [
@@ -244,8 +244,8 @@ class Asked:
 
 def plan_chip(graphs: Mapping[str, DecoderGraphs], place: Place, asked: Asked, errors: Mapping[str, float]) -> ChipPlan:
     """Return the plan of one chip."""
-    heads: dict[tuple[object, ...], GraphPrice] = {}
-    pricings = {name: ChipPricing(one, place, heads) for name, one in graphs.items()}
+    dense = ChipPricing(graphs["fp16"], place)
+    pricings = {name: dense if name == "fp16" else ChipPricing(one, place, dense) for name, one in graphs.items()}
     pricing = pricings[asked.encoding]
     found = tuple(
         plan_context(pricing, context, min(asked.prompt, context), asked.against) for context in asked.contexts

@@ -17,6 +17,7 @@ from aneforge.analysis.energy import microjoules
 from aneforge.analysis.machine import INTERVAL, machine_of
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
+from aneforge.compiler.passes.kernels import STREAMS
 from aneforge.llm.architecture import AttentionSpec, weight_shapes
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, split_vocabulary, step_graph
@@ -182,15 +183,25 @@ class DecoderGraphs:
 class ChipPricing:
     """Prices of one decoder on one chip, in one encoding of its weights."""
 
-    def __init__(self, graphs: DecoderGraphs, place: Place, heads: dict[tuple[object, ...], GraphPrice]) -> None:
-        """Prepare for a chip; `heads` are the prices of its head, which is the same in every encoding."""
-        self.graphs, self.place, self.heads = graphs, place, heads
+    def __init__(self, graphs: DecoderGraphs, place: Place, dense: ChipPricing | None = None) -> None:
+        """Prepare for a chip; `dense` has the prices of fp16 weights there, which other encodings share in part."""
+        self.graphs, self.place = graphs, place
+        self.heads: dict[tuple[object, ...], GraphPrice] = {} if dense is None else dense.heads
+        """The head is in fp16 whatever the encoding."""
         self.config, self.weights = graphs.config, graphs.weights
         limits = place.target.limits
         self.chunk_bytes = limits.integer("program_constant_bytes")
         self.tiles = split_vocabulary(self.config.vocabulary, limits.integer("max_tensor_dim"))
         """The vocabulary as the outputs of the head have it."""
         self.priced: dict[tuple[object, ...], GraphPrice] = {}
+        if dense is not None and self.folds:
+            self.priced = dense.priced
+
+    @property
+    def folds(self) -> bool:
+        """The encoding is decoded on the way to the engine, which then reads fp16 at the price of dense weights."""
+        stream = self.place.target.streams.get(STREAMS.get(self.weights.encoding, self.weights.encoding))
+        return stream is not None and not stream.streams
 
     @cached_property
     def machine(self) -> Machine:

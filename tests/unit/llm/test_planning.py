@@ -80,7 +80,7 @@ def described(settings: dict[str, Any]) -> DecoderConfig:
 
 
 def pricing(settings: dict[str, Any], chip: str, encoding: str = "dense") -> ChipPricing:
-    return ChipPricing(DecoderGraphs(described(settings), encoding), place_of(chip), {})
+    return ChipPricing(DecoderGraphs(described(settings), encoding), place_of(chip))
 
 
 @pytest.mark.parametrize("chip", ["m1", "m5"])
@@ -181,6 +181,17 @@ def test_encodings_side_by_side() -> None:
     assert old["int8"].decode_microseconds > 0.97 * old["fp16"].decode_microseconds
     assert old["fp16"].error == 0 < old["blockwise"].error < old["int8"].error < old["int4"].error
     assert encoding_error(256, "int4") == encoding_error(256, "int4")
+
+
+@pytest.mark.parametrize("encoding", ["int8", "palette4", "blockwise"])
+@pytest.mark.parametrize("chip", ["m1", "m4"])
+def test_encodings_that_fold_take_the_time_of_dense_weights(chip: str, encoding: str) -> None:
+    dense = pricing(SMALL, chip)
+    alone = pricing(SMALL, chip, encoding)
+    shared = ChipPricing(alone.graphs, alone.place, dense)
+    dense.step(1, 256)
+    assert shared.step(1, 256) == alone.step(1, 256)
+    assert (shared.priced is dense.priced) == shared.folds
 
 
 def test_whether_a_prompt_pays() -> None:
