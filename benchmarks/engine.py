@@ -402,18 +402,23 @@ def main() -> None:
             figures = [*products(generator, "one thread"), *whole_programs(1)]
         print(json.dumps([asdict(figure) for figure in figures]))
         return
-    figures = on_one_thread()
+    alone = on_one_thread()
+    figures = list(alone)
     for part in (products(generator, "all threads"), against_golden(generator), convolutions(generator)):
         figures += part
     figures += [*small_things(generator), *whole_programs(library.processors()), *memory()]
-    before = {one["name"]: one["value"] for one in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
-    shown(figures, before)
+    committed = [Figure(**one) for one in json.loads(RESULTS.read_text())] if RESULTS.exists() else []
+    shown(figures, {one.name: one.value for one in committed})
     missed = [figure.name for figure in figures if not figure.met]
     print(f"{len(missed)} budgets not met{': ' if missed else ''}{', '.join(missed)}")
     busy = os.getloadavg()[0] > 2 * library.processors()
     if busy:
-        print("the machine is busy with other work: figures of several threads mean little, and none are written")
-    if "--write" in sys.argv and not busy:
+        print(
+            "the machine is busy with other work: figures of several threads mean little; only those of one are written"
+        )
+        names = {figure.name for figure in alone}
+        figures = [*alone, *(one for one in committed if one.name not in names)]
+    if "--write" in sys.argv:
         RESULTS.parent.mkdir(exist_ok=True)
         unfinished = RESULTS.with_suffix(".unfinished")
         unfinished.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n", encoding="utf-8")

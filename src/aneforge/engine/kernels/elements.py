@@ -207,10 +207,13 @@ def paired(pair: Pair, x: Array, y: Array) -> Array:
     out = np.empty(shape, np.uint16)
     if out.size == 0:
         return as_given(out, x)
-    axis, first, second = in_runs(np.broadcast_to(first, shape), np.broadcast_to(second, shape))
-    strides = [element_strides(operand) for operand in (first, second)]
-    places = [places_of(shape[:axis], stride[:axis]) for stride in strides]
-    steps = [step_of(shape[axis:], stride[axis:]) or 0 for stride in strides]
+    if first.ndim and x.shape == y.shape and first.flags.c_contiguous and second.flags.c_contiguous:  # one run
+        places, steps = [places_of((), ())] * 2, [1, 1]
+    else:
+        axis, first, second = in_runs(np.broadcast_to(first, shape), np.broadcast_to(second, shape))
+        strides = [element_strides(operand) for operand in (first, second)]
+        places = [places_of(shape[:axis], stride[:axis]) for stride in strides]
+        steps = [step_of(shape[axis:], stride[axis:]) or 0 for stride in strides]
     call(
         "aneforge_pairs",
         ctypes.c_int32(pair),

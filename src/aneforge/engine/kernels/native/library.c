@@ -12,7 +12,7 @@
 /* Results of a reduction that one thread takes at a time. */
 #define RESULTS 256
 /* Elements below which starting threads costs more than it saves. */
-#define ELEMENTS_PER_THREAD 65536
+#define ELEMENTS_PER_THREAD 32768
 
 /* ... and elements of norms, each of which costs as much as ten others. */
 #define NORMED_PER_THREAD 8192

@@ -89,11 +89,13 @@ static void finish_tile(const struct plan *plan, struct region *region, int32_t 
     if (failed) memset(wide, 0, (size_t)count * sizeof *wide);
     if (failed) exact_tile(plan, region, tile, first_row, wide);
     if (!failed && plan->layout == LAYOUT_WINOGRAD) set_start(plan, region, tile, first_row, rows, start);
-    const bool widened = plan->unrounded || plan->behind.gain;
+    const bool scaled = plan->behind.gain && !failed && !plan->unrounded && plan->layout != LAYOUT_WINOGRAD;
+    const bool widened = (plan->unrounded || plan->behind.gain) && !scaled;
+    if (scaled) leave_scaled(plan, region, first_row, totals, halves);
     if (!failed && widened) leave_wide(plan, totals, start, rows, wide);
-    if (!failed && !widened) leave(plan, totals, start, rows, halves);
+    if (!failed && !widened && !scaled) leave(plan, totals, start, rows, halves);
     for (int32_t i = 0; i < count && failed && !widened; i++) halves[i] = leave_exact(wide[i]);
-    if (plan->behind.gain) leave_gained(plan, region, first_row, wide, halves);
+    if (plan->behind.gain && !scaled) leave_gained(plan, region, first_row, wide, halves);
     if (plan->unrounded) {
         store_rows(plan, region, tile, first_row, wide, sizeof *wide);
         return;

@@ -58,8 +58,8 @@ static bool sum_lanes(const struct aneforge_reduce *job, const uint16_t *from, i
 
 /* Numbers in the order of their values: flip what a sign does to the order of bits. Zeros of both signs are one. */
 static inline int16_t ordered(uint16_t half) {
-    const int16_t magnitude = (int16_t)(half & 0x7FFFu);
-    return (int16_t)(half & 0x8000u ? -magnitude : magnitude);
+    const int16_t negative = (int16_t)((int16_t)half >> 15); /* without a branch: loops of it become vectors */
+    return (int16_t)(((int16_t)(half & 0x7FFFu) ^ negative) - negative);
 }
 
 static void extreme_lanes(const struct aneforge_reduce *job, const uint16_t *from, int32_t lanes, uint16_t *out) {
@@ -69,8 +69,9 @@ static void extreme_lanes(const struct aneforge_reduce *job, const uint16_t *fro
     for (int64_t tap = 1; tap < job->tap_count; tap++) {
         gather(from + job->taps[tap], job->step, lanes, halves);
         for (int32_t lane = 0; lane < LANES; lane++) {
-            const bool more = ordered(halves[lane] ^ turn) > ordered(best[lane] ^ turn);
-            best[lane] = more ? halves[lane] : best[lane];
+            const uint16_t other = halves[lane] ^ turn, held = best[lane] ^ turn;
+            const uint16_t more = (uint16_t)(0 - (ordered(other) > ordered(held)));
+            best[lane] = (uint16_t)((halves[lane] & more) | (best[lane] & ~more));
         }
     }
     for (int32_t lane = 0; lane < lanes; lane++) {

@@ -281,6 +281,22 @@ static void leave_gained(const struct plan *plan, const struct region *region, i
     }
 }
 
+/* The same from sums in units that are proved to stay below the edge: everything is a number. */
+static void leave_scaled(const struct plan *plan, const struct region *region, int64_t first_row, const int32_t *totals,
+                         uint16_t *halves) {
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
+    const struct aneforge_behind *const behind = &plan->behind;
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t place = (channel + row) * behind->gain_row;
+        const double gain = behind->gain[place], offset = behind->offset ? behind->offset[place] : -0.0;
+        for (int64_t first = row * TILE_LANES; first < (row + 1) * TILE_LANES; first += LANES) {
+            double results[LANES];
+            for (int32_t i = 0; i < LANES; i++) results[i] = totals[first + i] * 0x1p-16 * gain + offset;
+            halves_of_sixteen(results, halves + first);
+        }
+    }
+}
+
 /* Sums before they are rounded, infinite from 2^15 on. */
 static void leave_wide(const struct plan *plan, const int32_t *totals, const int32_t *start, int32_t rows, double *out) {
     const bool winograd = plan->layout == LAYOUT_WINOGRAD;
