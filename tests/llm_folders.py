@@ -25,6 +25,16 @@ COMMON = {
     "vocab_size": 160,
     "max_position_embeddings": 128,
 }
+HYBRID = {
+    **COMMON,
+    "head_dim": 16,
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 8,
+    "linear_conv_kernel_dim": 4,
+}
 SMALL: Mapping[str, Mapping[str, object]] = {
     "llama": COMMON,
     "mistral": {**COMMON, "sliding_window": None},
@@ -48,6 +58,14 @@ SMALL: Mapping[str, Mapping[str, object]] = {
         "moe_intermediate_size": 32,
         "norm_topk_prob": True,
     },
+    "qwen3_next": {
+        **HYBRID,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 48,
+    },
+    "qwen3_5_text": HYBRID,
     "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 160, "n_positions": 128},
 }
 """Settings of a small model of each architecture."""

@@ -258,7 +258,7 @@ def export(
     given.refuse_json(json, model)
     with progress("writing"):
         lm = load(model, target=target, compress=compress, context=context, residual_scale=residual_scale)
-        lengths = length or [min(DEFAULT_LENGTH, lm.context)]
+        lengths = length or ([] if lm.recurrent else [min(DEFAULT_LENGTH, lm.context)])
         written = export_model(lm, output, lengths=lengths, cache=cache)
     if given.write_json(json, "llm export", written):
         return

@@ -102,11 +102,6 @@ class DeltaNetSpec:
     value_width: int
     kernel: int
 
-    @property
-    def channels(self) -> int:
-        """Channels of the convolution: queries, keys and values."""
-        return 2 * self.key_heads * self.key_width + self.value_heads * self.value_width
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseSpec:
@@ -169,6 +164,8 @@ class WeightSource:
     added: float = 0.0
     row_groups: tuple[int, int, int] | None = None
     """(group, start, stop): of every `group` rows, those from start to stop, where heads hold several things."""
+    exponential: bool = False
+    """The weight is −exp of what is stored, as rates of decay are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +252,9 @@ def delta_net_shapes(width: int, spec: DeltaNetSpec) -> Iterator[tuple[str, tupl
     yield "write_strength.weight", (spec.value_heads, width)
     yield "decay.weight", (spec.value_heads, width)
     yield "decay.bias", (spec.value_heads,)
-    yield "decay.log_rate", (spec.value_heads,)
-    yield "convolution.weight", (spec.channels, spec.kernel)
+    yield "decay.rate", (spec.value_heads,)
+    for role, rows in (("query", keys), ("key", keys), ("value", values)):
+        yield f"convolution.{role}.weight", (rows, spec.kernel)
     yield "value_norm.weight", (spec.value_width,)
     yield "output.weight", (width, values)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,7 @@ class DecoderWeights:
             for begin in range(start, stop, step if is_plain(source) else each):
                 end = min(begin + step, stop) if is_plain(source) else stop
                 found = self.read_part(source, name, (begin, end)).reshape(end - begin, *shape[1:])
+                found = -np.exp(found) if source.exponential else found
                 yield found + np.float32(source.added) if source.added else found
 
     def read_row(self, role: str, place: int) -> Array:
@@ -117,7 +119,7 @@ def stored_source(checkpoint: Checkpoint, source: WeightSource, prefixes: tuple[
         if stored is None:
             raise missing_tensor(checkpoint, name, role)
         found.append(stored)
-    return type(source)(tuple(found), source.transposed, source.rows, source.added, source.row_groups)
+    return replace(source, names=tuple(found))
 
 
 def missing_tensor(checkpoint: Checkpoint, name: str, role: str) -> CheckpointError:

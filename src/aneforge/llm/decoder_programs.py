@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
-from aneforge.llm.architecture import AttentionSpec
 from aneforge.llm.graphs.causal_attention import causal_mask
-from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, step_graph
+from aneforge.llm.graphs.decoder import DecoderPart, attention_width, prefill_graph, shapes_held, step_graph
 from aneforge.llm.rope import rope_tables
 
 if TYPE_CHECKING:
@@ -20,11 +19,14 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["KeyValueCache", "PrefillProgram", "StepProgram", "compile_graph"]
+__all__ = ["KeyValueCache", "PrefillProgram", "StepProgram", "compile_graph", "place_tokens"]
 
 
 class KeyValueCache:
-    """Keys and values of every layer, [key_value_heads, context, width] in fp16, in buffers that programs share."""
+    """What every layer keeps between tokens, in fp16, in buffers that programs share.
+
+    Keys and values are [key_value_heads, context, width]; a gated delta net keeps windows and a memory.
+    """
 
     def __init__(self, config: DecoderConfig, context: int) -> None:
         self.context = context
@@ -32,10 +34,8 @@ class KeyValueCache:
         """How many places are filled."""
         self.buffers: dict[str, Array] = {}
         for number, layer in enumerate(config.layers):
-            if isinstance(layer.mixer, AttentionSpec):
-                shape = (layer.mixer.key_value_heads, context, layer.mixer.head_width)
-                for name in ("keys", "values"):
-                    self.buffers[f"{name}_{number}"] = np.zeros(shape, np.float16)
+            for name, shape in shapes_held(layer.mixer, context).items():
+                self.buffers[f"{name}_{number}"] = np.zeros(shape, np.float16)
 
     @property
     def nbytes(self) -> int:
@@ -132,24 +132,29 @@ class StepProgram:
             model.execute()
             if "hidden" in model.outputs:
                 inputs["hidden"] = model.loaded.read_output("hidden")
-            logits = [name for name in model.outputs if name.startswith("logits_")]
-            found |= {name: model.loaded.read_output(name).astype(np.float32) for name in logits}
+            given = [name for name in model.outputs if name.startswith(("logits_", "residual_"))]
+            found |= {name: model.loaded.read_output(name).astype(np.float32) for name in given}
         self.cache.length = position + self.tokens
         return found
 
     def place(self, position: int) -> dict[str, Array]:
-        """Return what says where tokens are: placement, mask, and the rows of rotary tables."""
-        context, here = self.cache.context, position + np.arange(self.tokens)
-        placement = np.zeros((1, context, self.tokens), np.float16)
-        placement[0, here, np.arange(self.tokens)] = 1
-        found = {"placement": placement, "mask": causal_mask(self.tokens, context, position)[None]}
-        if self.config.rope is not None:
-            width = next(one.mixer.head_width for one in self.config.layers if isinstance(one.mixer, AttentionSpec))
-            cosine, sine = rope_tables(self.config.rope, here.tolist(), context, width)
-            found |= {"cosine": cosine[:, None], "sine": sine[:, None]}
-        return found
+        """Return what says where the tokens are."""
+        return place_tokens(self.config, self.cache.context, position, self.tokens)
 
     def release(self) -> None:
         """Give back what the programs hold."""
         for model in self.models:
             model.release()
+
+
+def place_tokens(config: DecoderConfig, context: int, position: int, tokens: int) -> dict[str, Array]:
+    """Return what tells a step where its tokens are: placement, mask, and the rows of rotary tables."""
+    here = position + np.arange(tokens)
+    placement = np.zeros((1, context, tokens), np.float16)
+    placement[0, here, np.arange(tokens)] = 1
+    found = {"placement": placement, "mask": causal_mask(tokens, context, position)[None]}
+    if config.rope is not None:
+        width = attention_width(config)
+        cosine, sine = rope_tables(config.rope, here.tolist(), context, width)
+        found |= {"cosine": cosine[:, None], "sine": sine[:, None]}
+    return found

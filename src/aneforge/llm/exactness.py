@@ -15,7 +15,8 @@ import numpy as np
 
 import aneforge as af
 from aneforge.errors import GraphError
-from aneforge.llm.graphs.decoder import prefill_graph
+from aneforge.llm.decoder_programs import place_tokens
+from aneforge.llm.graphs.decoder import prefill_graph, step_graph
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Mathematics:
 
     def evaluated(self, ids: Sequence[int]) -> dict[str, Array]:
         """Return the same, computed."""
+        if self.model.recurrent:
+            return self.evaluated_one_by_one(ids)
         rows: Array = self.model.weights.embed(ids, 0).astype(np.float64)
         found: dict[str, Array] = {}
         for part in traced(self.model.parts):
@@ -84,6 +87,25 @@ class Mathematics:
             rows = given.get("hidden", rows)
             found |= {name: one for name, one in given.items() if name.startswith(("logits", "residual"))}
         return found
+
+    def evaluated_one_by_one(self, ids: Sequence[int]) -> dict[str, Array]:
+        """Return the same of a model whose layers have a memory, token by token."""
+        model = self.model
+        graphs = [step_graph(part) for part in traced(model.parts)]
+        held = {name: np.zeros(one.shape) for name, one in model.cache.buffers.items()}
+        rows: dict[str, list[Array]] = {}
+        for place, token in enumerate(ids):
+            given: dict[str, Array] = {"hidden": model.weights.embed([token], place)}
+            given |= place_tokens(model.config, model.context, place, 1)
+            for graph in graphs:
+                every = given | held
+                found = af.reference(graph, {name: every[name] for name in graph.inputs})
+                held |= {name: found[f"{name}_next"] for name in held if f"{name}_next" in found}
+                given |= {name: one for name, one in found.items() if name == "hidden"}
+                for name in found:
+                    if name.startswith(("logits", "residual")):
+                        rows.setdefault(name, []).append(found[name][0])
+        return {name: np.stack(one) for name, one in rows.items()}
 
     def score(self, ids: Sequence[int]) -> Array:
         """Return the logits after every token of a text, rounded to float32."""
@@ -114,7 +136,8 @@ def traced(parts: Sequence[DecoderPart]) -> list[DecoderPart]:
 
 def join_tiles(found: dict[str, Array]) -> Array:
     """Return the tiles of the vocabulary side by side."""
-    return np.concatenate([found[name] for name in sorted(found, key=tile_number) if "logits" in name], axis=-1)
+    tiles = sorted((name for name in found if name.startswith("logits")), key=tile_number)
+    return np.concatenate([found[name] for name in tiles], axis=-1)
 
 
 def tile_number(name: str) -> int:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError
-from aneforge.llm.architecture import expect_context
+from aneforge.errors import GraphError, GraphTypeError, UnsupportedModelError
+from aneforge.llm.architecture import DeltaNetSpec, expect_context
 from aneforge.llm.baked import BakedWeights
 from aneforge.llm.checkpoint import FolderCheckpoint
 from aneforge.llm.checkpoint_weights import find_weights
@@ -177,21 +177,37 @@ class LanguageModel:
         """
         tokens = self.checked(ids)
         self.expect_room(len(tokens))
+        if self.recurrent:
+            return self.run_one_by_one(tokens)[-1]
         program = self.prefill_program(len(tokens))
         found = program.run(self.weights.embed(tokens, 0))
         self.cache.begin(found, len(tokens))
         return join_logits(found)[0]
 
     def score(self, ids: Sequence[int]) -> Array:
-        """Return the logits after every token of a text [tokens, vocabulary]; the cache is not touched.
+        """Return the logits after every token of a text [tokens, vocabulary].
+
+        The cache is not touched, unless layers are recurrent: then it has the text.
 
         Raises:
             GraphError: The text is empty, longer than the context, or has a token that is not in the vocabulary.
         """
         tokens = self.checked(ids)
         self.expect_room(len(tokens))
+        if self.recurrent:
+            return self.run_one_by_one(tokens)
         found = self.prefill_program(len(tokens), all_rows=True).run(self.weights.embed(tokens, 0))
         return join_logits(found)[: len(tokens)]
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether a layer has a memory that is overwritten: prompts run token by token, and nothing is rewound."""
+        return any(isinstance(layer.mixer, DeltaNetSpec) for layer in self.config.layers)
+
+    def run_one_by_one(self, tokens: Sequence[int]) -> Array:
+        """Run a text from its beginning, token by token, and return the logits after each."""
+        self.cache.clear()
+        return np.stack([self.step(one) for one in tokens])
 
     def step(self, *ids: int) -> Array:
         """Run the next token against the cache, and return logits; several tokens are run at once, with a row each.
@@ -239,12 +255,24 @@ class LanguageModel:
         """
         tokens = self.checked(ids)
         self.expect_room(len(tokens))
+        if self.recurrent:
+            return self.trace_one_by_one(tokens)
         parts, length = traced(self.parts), self.prefill_length(len(tokens))
         program = PrefillProgram(parts, length, self.asked, self.compress, all_rows=False)
         found = program.run(self.weights.embed(tokens, 0))
         program.release()
         layers = range(len(self.config.layers))
         return np.stack([found[f"residual_{number}"][len(tokens) - 1] for number in layers])
+
+    def trace_one_by_one(self, tokens: Sequence[int]) -> Array:
+        """Return the same for a model whose layers have a memory; the model's own is not touched."""
+        cache = KeyValueCache(self.config, self.context)
+        program = StepProgram(traced(self.parts), 1, cache, self.asked, self.compress)
+        found: Mapping[str, Array] = {}
+        for place, token in enumerate(tokens):
+            found = program.run(self.weights.embed([token], place), place)
+        program.release()
+        return np.stack([found[f"residual_{number}"][0] for number in range(len(self.config.layers))])
 
     def for_target(self, target: TargetLike, compress: str | None = None) -> LanguageModel:
         """Return the same model for another target, or in another encoding; weights in memory are shared."""
@@ -304,7 +332,12 @@ class LanguageModel:
 
         Raises:
             GraphError: The cache is not that long.
+            UnsupportedModelError: A layer is recurrent.
         """
+        if self.recurrent and length != self.cache.length:
+            raise UnsupportedModelError(
+                "a memory that was overwritten cannot be rewound", seen=length, limit=self.cache.length
+            )
         if not 0 <= length <= self.cache.length:
             raise GraphError("there are not as many tokens in the cache", seen=length, limit=self.cache.length)
         self.cache.length = length

@@ -52,7 +52,7 @@ def export_model(
     """Write a model: `.mlpackage` for Core ML, any other name for a folder of MIL text with its weights.
 
     Functions are `prefill_N` for every length and `decode`. A model of several chunks becomes several packages, with
-    the number of the chunk in their names.
+    the number of the chunk in their names. A model with recurrent layers has `decode` alone: give it no lengths.
 
     Raises:
         GraphError: A length is not between 1 and the context.

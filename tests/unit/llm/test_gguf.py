@@ -13,7 +13,7 @@ from aneforge.errors import CheckpointError, UnsupportedModelError
 from aneforge.llm.architectures import describe_decoder
 from aneforge.llm.checkpoint import FolderCheckpoint
 from aneforge.llm.checkpoint_weights import find_weights
-from aneforge.llm.gguf import GgufCheckpoint
+from aneforge.llm.gguf import FORMS, GgufCheckpoint
 from aneforge.llm.planning import read_decoder
 from aneforge.llm.settings import ModelSettings
 from gguf_files import TYPES, convert, encode, pack_q4_k, write_gguf
@@ -33,7 +33,7 @@ CHANGED: dict[str, dict[str, Any]] = {
 ROUNDED = {"F32": 0.0, "F16": 1e-3, "BF16": 8e-3, "Q8_0": 2e-2, "Q4_0": 0.2, "Q4_K": 0.15}
 
 
-@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("kind", [one for one in SMALL if one in {*FORMS, "mistral"}])
 def test_a_converted_folder_gives_plan_and_weights_of_the_folder(kind: str, tmp_path: Path) -> None:
     build_reference(kind, tmp_path, **CHANGED.get(kind, {}))
     folder = FolderCheckpoint(tmp_path)

@@ -10,6 +10,8 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, UnsupportedModelError
+from aneforge.llm.exactness import Mathematics
+from aneforge.llm.model_export import export_model
 from llm_folders import SMALL, build_reference, reference_logits
 
 if TYPE_CHECKING:
@@ -45,8 +47,11 @@ def test_an_architecture_gives_the_tokens_of_hugging_face(kind: str, chip: str, 
     with af.llm.load(tmp_path, target=chip, context=16) as lm:
         tokens = lm.generate(PROMPT, max_new_tokens=4, end_tokens=())
         expected = reference_logits(reference, [*PROMPT, *tokens])
-        assert tokens == expected.argmax(1)[len(PROMPT) - 1 : -1].tolist()
-        assert cosine(lm.step(tokens[-1]), expected[-1]) > 0.9999
+        rows = expected[len(PROMPT) - 1 : -1]
+        lost = rows.max(1) - rows[np.arange(len(tokens)), tokens]
+        # A token may differ where float32 itself hardly prefers another: memories add up what every token loses.
+        assert (lost <= (0.01 if lm.recurrent else 0.0) * np.abs(rows).max(1)).all()
+        assert cosine(lm.step(tokens[-1]), expected[-1]) > (0.999 if lm.recurrent else 0.9999)
 
 
 def test_decoding_one_by_one_equals_a_prompt(model: LanguageModel) -> None:
@@ -125,6 +130,21 @@ def test_a_vocabulary_beyond_one_axis_is_cut_into_tiles(tmp_path: Path) -> None:
             "logits_1",
         ]
     assert logits.argmax() == reference_logits(reference, PROMPT)[-1].argmax()
+
+
+def test_a_recurrent_model_is_compared_and_refuses_what_it_cannot_do(tmp_path: Path) -> None:
+    build_reference("qwen3_5_text", tmp_path)
+    with af.llm.load(tmp_path, target="m1", context=16) as lm:
+        found = lm.compare(Mathematics(lm), PROMPT[:3], max_new_tokens=2)
+        assert found.first_flip is None
+        assert lm.trace(PROMPT[:3]) == pytest.approx(Mathematics(lm).trace(PROMPT[:3]), abs=0.02)
+        with pytest.raises(UnsupportedModelError, match="cannot be rewound"):
+            lm.rewind(1)
+        with pytest.raises(UnsupportedModelError, match="one token at a time"):
+            lm.step(1, 2)
+        with pytest.raises(UnsupportedModelError, match="whole prompt"):
+            export_model(lm, tmp_path / "x.mlpackage", lengths=(8,))
+        assert export_model(lm, tmp_path / "x.mlpackage", lengths=()).functions == ("decode",)
 
 
 def test_experts_in_groups_are_those_in_one(tmp_path: Path) -> None:

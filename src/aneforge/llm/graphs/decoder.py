@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import aneforge as af
 from aneforge.errors import UnsupportedModelError
-from aneforge.llm.architecture import AttentionSpec, DenseSpec
+from aneforge.llm.architecture import AttentionSpec, DeltaNetSpec, DenseSpec
 from aneforge.llm.graphs.causal_attention import attend_prompt, attend_with_cache
 from aneforge.llm.graphs.decoder_blocks import LayerWeights, Rotation, dense, normalise
+from aneforge.llm.graphs.delta_net import delta_net_shapes_held, mix_by_delta_net
 from aneforge.llm.graphs.experts import mix_experts
 from aneforge.llm.rope import rope_tables, rotation_matrix
 from aneforge.records import dataclass
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from aneforge.llm.architecture import DecoderConfig, LayerSpec, NormSpec
     from aneforge.llm.graphs.decoder_blocks import WeightReader
 
-__all__ = ["DecoderPart", "prefill_graph", "split_vocabulary", "step_graph"]
+__all__ = ["DecoderPart", "attention_width", "prefill_graph", "shapes_held", "split_vocabulary", "step_graph"]
 
 SHORTEST_LIMIT = 16384
 """The longest axis that every family has (`max_tensor_dim`)."""
@@ -123,17 +124,27 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> a
         cosine, sine = (af.input((tokens, 1, head_width), name=name) for name in ("cosine", "sine"))
         rotation = Rotation(cosine, sine, rotation_matrix(config.rope, head_width))
     written: dict[str, af.Tensor] = {}
+    residuals: dict[str, af.Tensor] = {}
     for number, layer in part.layers:
-        weights, spec = part.weights(number), expect_attention(layer)
-        shape = (spec.key_value_heads, context, spec.head_width)
-        names = f"keys_{number}", f"values_{number}"
-        held = [af.state(name, shape) if states else af.input(shape, name=name) for name in names]
-        cache = held[0], held[1]
+        weights = part.weights(number)
+        held = {
+            name: af.state(f"{name}_{number}", shape) if states else af.input(shape, name=f"{name}_{number}")
+            for name, shape in shapes_held(layer.mixer, context).items()
+        }
         normal = normalise(x, part.norm, weights.part("mixer_norm"))
-        mixed, keys, values = attend_with_cache(normal, spec, config.norm, weights, rotation, cache, placement, mask)
+        if isinstance(layer.mixer, AttentionSpec):
+            cache = held["keys"], held["values"]
+            mixed, keys, values = attend_with_cache(
+                normal, layer.mixer, config.norm, weights, rotation, cache, placement, mask
+            )
+            kept = {"keys": keys, "values": values}
+        else:
+            mixed, kept = mix_by_delta_net(normal, expect_one_token(layer.mixer, tokens), config.norm, weights, held)
         x = feed_forward(x + mixed, part, layer, weights)
-        written |= dict(zip(names, (keys, values), strict=True))
-    outputs = head_outputs(x, part) if part.head else {"hidden": x}
+        written |= {f"{name}_{number}": one for name, one in kept.items()}
+        if part.trace:
+            residuals[f"residual_{number}"] = x
+    outputs = {**residuals, **(head_outputs(x, part) if part.head else {"hidden": x})}
     if states:
         return af.Graph(outputs, states=written)
     return af.Graph({**{f"{name}_next": one for name, one in written.items()}, **outputs})
@@ -161,6 +172,27 @@ def attention_width(config: DecoderConfig) -> int:
     return next(layer.mixer.head_width for layer in config.layers if isinstance(layer.mixer, AttentionSpec))
 
 
+def shapes_held(mixer: AttentionSpec | DeltaNetSpec, context: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what a layer keeps between tokens, by name."""
+    if isinstance(mixer, DeltaNetSpec):
+        return delta_net_shapes_held(mixer)
+    shape = (mixer.key_value_heads, context, mixer.head_width)
+    return {"keys": shape, "values": shape}
+
+
+def expect_one_token(mixer: DeltaNetSpec, tokens: int) -> DeltaNetSpec:
+    """Return a delta net, which takes one token at a time.
+
+    Raises:
+        UnsupportedModelError: There are several.
+    """
+    if tokens != 1:
+        raise UnsupportedModelError(
+            "a gated delta net takes one token at a time", seen=tokens, remedy="run the tokens one by one"
+        )
+    return mixer
+
+
 def expect_attention(layer: LayerSpec) -> AttentionSpec:
     """Return the attention of a layer.
 
@@ -168,5 +200,7 @@ def expect_attention(layer: LayerSpec) -> AttentionSpec:
         UnsupportedModelError: It mixes tokens in another way.
     """
     if not isinstance(layer.mixer, AttentionSpec):
-        raise UnsupportedModelError("a gated delta net has no graph here")
+        raise UnsupportedModelError(
+            "a gated delta net has no graph of a whole prompt", remedy="run the prompt token by token, as generate does"
+        )
     return layer.mixer

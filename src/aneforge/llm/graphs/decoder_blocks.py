@@ -24,12 +24,13 @@ __all__ = [
     "activate",
     "attention_projections",
     "dense",
+    "divide_by_largest",
     "normalise",
     "project",
 ]
 
-NORM_FLOOR = 2.0**-6
-"""The least that a row's largest magnitude counts as: below it the square of its reciprocal would not fit fp16."""
+NORM_FLOOR = 2.0**-12
+"""The least that a row's largest magnitude counts as, so that its reciprocal is finite, and small beside √epsilon."""
 GELU_LINEAR, GELU_CUBIC = 2 * math.sqrt(2 / math.pi), 2 * math.sqrt(2 / math.pi) * 0.044715
 
 
@@ -84,12 +85,17 @@ def normalise(x: af.Tensor, spec: NormSpec, weights: LayerWeights, *, wide: bool
         return x.layer_norm(weights("weight"), weights("bias"), eps=spec.epsilon)
     if spec.kind == "layer":
         x = x - x.mean(-1)
-    reciprocal = af.maximum(x.abs().amax(-1), NORM_FLOOR).inverse()
-    unit = x * reciprocal
+    unit, reciprocal = divide_by_largest(x)
     floor = reciprocal * math.sqrt(spec.epsilon)
     normal = unit * (unit.square().mean(-1) + floor.square()).rsqrt()
     scaled = normal * weights("weight")
     return scaled + weights("bias") if spec.kind == "layer" else scaled
+
+
+def divide_by_largest(x: af.Tensor) -> tuple[af.Tensor, af.Tensor]:
+    """Return rows divided by their largest magnitude, and its reciprocal: squares neither overflow nor vanish."""
+    reciprocal = af.maximum(x.abs().amax(-1), NORM_FLOOR).inverse()
+    return x * reciprocal, reciprocal
 
 
 def project(x: af.Tensor, weights: LayerWeights, role: str, *, bias: bool = False) -> af.Tensor:
