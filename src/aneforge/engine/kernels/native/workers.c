@@ -7,6 +7,7 @@
 #include "workers.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -28,7 +29,9 @@ static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;  /* guards everything 
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
 static uint64_t call_number;
-static int32_t wanted, running, started;
+static int32_t wanted, started;
+static int32_t running; /* workers besides the caller that have begun and are not done */
+static bool closed;     /* the caller is done: whoever has not begun has nothing left to do */
 static work current_body;
 static void *current_context;
 static int watches_forks;
@@ -86,15 +89,18 @@ static void *serve(void *argument) {
     for (;;) {
         while (call_number == seen) pthread_cond_wait(&called, &guard);
         seen = call_number;
-        if (worker >= wanted) continue;
-        const work body = current_body;
-        void *const context = current_context;
-        pthread_mutex_unlock(&guard);
-        body(context, worker);
-        pthread_mutex_lock(&guard);
-        const int32_t left = running - 1;
-        __atomic_store_n(&running, left, __ATOMIC_RELEASE);
-        if (left == 0) pthread_cond_signal(&finished);
+        const bool called_for = worker < wanted;
+        if (called_for && !closed) { /* else the others have done everything already */
+            const work body = current_body;
+            void *const context = current_context;
+            running++;
+            pthread_mutex_unlock(&guard);
+            body(context, worker);
+            pthread_mutex_lock(&guard);
+            __atomic_store_n(&running, running - 1, __ATOMIC_RELEASE);
+            if (running == 0) pthread_cond_signal(&finished);
+        }
+        if (!called_for) continue;
         pthread_mutex_unlock(&guard);
         look_for_call(seen);
         pthread_mutex_lock(&guard);
@@ -109,6 +115,7 @@ static void begin_in_child(void) {
     called = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     finished = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     started = 0;
+    running = 0;
     call_number = 0;
     memset(memories, 0, sizeof memories); /* given up: a thread of the parent may have been at them */
 }
@@ -135,14 +142,20 @@ void in_parallel(int32_t threads, work body, void *context) {
     const int32_t most = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
     const int32_t workers = start(most);
     wanted = workers;
-    running = workers - 1;
+    running = 0;
+    closed = false;
     current_body = body;
     current_context = context;
     __atomic_store_n(&call_number, call_number + 1, __ATOMIC_RELEASE);
     if (workers > 1) pthread_cond_broadcast(&called);
     pthread_mutex_unlock(&guard);
     body(context, 0);
-    if (workers > 1) look_for_end();
+    if (workers > 1) {
+        pthread_mutex_lock(&guard);
+        closed = true;
+        pthread_mutex_unlock(&guard);
+        look_for_end();
+    }
     pthread_mutex_lock(&guard);
     while (running > 0) pthread_cond_wait(&finished, &guard);
     pthread_mutex_unlock(&guard);

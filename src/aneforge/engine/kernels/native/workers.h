@@ -15,7 +15,8 @@ typedef void (*work)(void *context, int32_t worker);
 
 int32_t processors(void);
 
-/* Call `body` once for each worker 0 ... threads - 1, at the same time as far as threads can be had, and wait for all.
+/* Call `body` for worker 0, and for workers up to threads - 1 at the same time as far as threads can be had; wait for all
+ * that have begun. A body takes work until none is left, so one that has not begun when worker 0 is done is not called.
  * Calls from several threads take turns. */
 void in_parallel(int32_t threads, work body, void *context);
 
