@@ -34,6 +34,8 @@ MOST_AXES = 6
 WIDTH = 256
 MOST_BLOCKS = 132 * 16
 """Blocks of a grid over elements: as many as a large device holds at a time; each does several elements."""
+LOOKED_AT = 16
+"""Numbers that a thread looks at for the extremes of a value."""
 LEAST_START = 0xFFFF
 PAIRS = {"add": 0, "sub": 1, "mul": 2, "max": 3, "min": 4, "slope": 5}
 COMPARISONS = {"equal": 0, "not_equal": 1, "greater": 2, "greater_equal": 3, "less": 4, "less_equal": 5}
@@ -162,17 +164,18 @@ class Builder:
         return self.extremes[tensor.buffer]
 
     def note_extremes(self, address: Address, count: int, found: Extremes, samples: int) -> None:
-        """Add the launch that notes extremes."""
-        self.over(
+        """Add the launch that notes extremes; a thread looks at many numbers before its block compares."""
+        blocks = min(-(-count // (WIDTH * LOOKED_AT)), MOST_BLOCKS)
+        self.launch(
             "magnitude",
-            count,
+            (blocks, samples, 1),
+            WIDTH,
             address,
             self.word_at(found.largest),
             self.least_at(found.least),
             self.word_at(found.zeros),
             count,
             self.samples,
-            samples=samples,
         )
 
     def begin(self) -> list[Launch]:

@@ -294,30 +294,37 @@ static inline void put_right(const struct product_args &a, struct stage *stage, 
         stage->right[step_of(a.right.reading, thread, i)][line_of(a.right.reading, thread, i)] = given.at[i];
 }
 
-/* One right number with two left ones: each product is added unless it is dropped. HIGH says which half of a word the
- * right number is. */
+/* One right number with four left ones: each product is added unless it is dropped. HIGH says which half of a word the
+ * right number is. Both comparisons come first, so that what waits for one has the other's work to do. */
 template <bool DROPS, bool HIGH>
-static inline void multiply_two(float &first, float &second, uint32_t magnitudes, uint32_t thresholds, float right,
-                                float one, float other) {
+static inline void multiply_four(float &first, float &second, float &third, float &fourth, uint32_t magnitudes,
+                                 const struct two_words &thresholds, float right, const struct four_floats &left) {
 #ifdef ANEFORGE_EMULATED
     const uint32_t magnitude = HIGH ? magnitudes >> 16 : magnitudes & 0xFFFFu;
-    if (!DROPS || magnitude >= (thresholds & 0xFFFFu)) first = fmaf(one, right, first);
-    if (!DROPS || magnitude >= thresholds >> 16) second = fmaf(other, right, second);
+    if (!DROPS || magnitude >= (thresholds.at[0] & 0xFFFFu)) first = fmaf(left.at[0], right, first);
+    if (!DROPS || magnitude >= thresholds.at[0] >> 16) second = fmaf(left.at[1], right, second);
+    if (!DROPS || magnitude >= (thresholds.at[1] & 0xFFFFu)) third = fmaf(left.at[2], right, third);
+    if (!DROPS || magnitude >= thresholds.at[1] >> 16) fourth = fmaf(left.at[3], right, fourth);
 #else
+#define MULTIPLY(half)                                                                                                 \
+    asm("{.reg .pred p, q, r, s; .reg .b16 l, h; .reg .b32 d; mov.b32 {l, h}, %4; mov.b32 d, {" half "};"              \
+        "setp.ge.f16x2 p|q, d, %5; setp.ge.f16x2 r|s, d, %6;"                                                          \
+        "@p fma.rn.f32 %0, %8, %7, %0; @q fma.rn.f32 %1, %9, %7, %1;"                                                  \
+        "@r fma.rn.f32 %2, %10, %7, %2; @s fma.rn.f32 %3, %11, %7, %3;}"                                               \
+        : "+f"(first), "+f"(second), "+f"(third), "+f"(fourth)                                                         \
+        : "r"(magnitudes), "r"(thresholds.at[0]), "r"(thresholds.at[1]), "f"(right), "f"(left.at[0]),                  \
+          "f"(left.at[1]), "f"(left.at[2]), "f"(left.at[3]))
     if (!DROPS) {
-        first = __fmaf_rn(one, right, first);
-        second = __fmaf_rn(other, right, second);
+        first = __fmaf_rn(left.at[0], right, first);
+        second = __fmaf_rn(left.at[1], right, second);
+        third = __fmaf_rn(left.at[2], right, third);
+        fourth = __fmaf_rn(left.at[3], right, fourth);
     } else if (HIGH) {
-        asm("{.reg .pred p, q; .reg .b16 l, h; .reg .b32 d; mov.b32 {l, h}, %2; mov.b32 d, {h, h};"
-            "setp.ge.f16x2 p|q, d, %3; @p fma.rn.f32 %0, %5, %4, %0; @q fma.rn.f32 %1, %6, %4, %1;}"
-            : "+f"(first), "+f"(second)
-            : "r"(magnitudes), "r"(thresholds), "f"(right), "f"(one), "f"(other));
+        MULTIPLY("h, h");
     } else {
-        asm("{.reg .pred p, q; .reg .b16 l, h; .reg .b32 d; mov.b32 {l, h}, %2; mov.b32 d, {l, l};"
-            "setp.ge.f16x2 p|q, d, %3; @p fma.rn.f32 %0, %5, %4, %0; @q fma.rn.f32 %1, %6, %4, %1;}"
-            : "+f"(first), "+f"(second)
-            : "r"(magnitudes), "r"(thresholds), "f"(right), "f"(one), "f"(other));
+        MULTIPLY("l, l");
     }
+#undef MULTIPLY
 #endif
 }
 
@@ -339,11 +346,12 @@ static inline void multiply_part(const struct stage *stage, int32_t from, float 
             const uint32_t pair = pairs[j / 2].at[j % 2], magnitudes = pair & 0x7FFF7FFFu;
             const float x = number_of(pair & 0xFFFFu), y = number_of(pair >> 16);
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const uint32_t least = thresholds[i / 2].at[i % 2];
-                const float one = left[i / 2].at[i % 2 * 2], other = left[i / 2].at[i % 2 * 2 + 1];
-                multiply_two<DROPS, false>(sums[2 * i][2 * j], sums[2 * i + 1][2 * j], magnitudes, least, x, one, other);
-                multiply_two<DROPS, true>(sums[2 * i][2 * j + 1], sums[2 * i + 1][2 * j + 1], magnitudes, least, y, one, other);
+            for (int i = 0; i < 2; i++) {
+                float(*const rows)[8] = &sums[4 * i];
+                multiply_four<DROPS, false>(rows[0][2 * j], rows[1][2 * j], rows[2][2 * j], rows[3][2 * j], magnitudes,
+                                            thresholds[i], x, left[i]);
+                multiply_four<DROPS, true>(rows[0][2 * j + 1], rows[1][2 * j + 1], rows[2][2 * j + 1],
+                                           rows[3][2 * j + 1], magnitudes, thresholds[i], y, left[i]);
             }
         }
     }
