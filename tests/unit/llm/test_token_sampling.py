@@ -17,13 +17,14 @@ LOGITS = st.lists(st.floats(-80, 80, width=16), min_size=1, max_size=40)
 
 
 @given(LOGITS)
+@settings(deadline=None)
 def test_greedy_is_the_first_of_the_largest(logits: list[float]) -> None:
     assert choose_token(logits) == logits.index(max(logits))
     assert choose_token(logits, Sampling(temperature=3.0, top_k=1), 5) == logits.index(max(logits))
 
 
 @given(LOGITS, st.floats(0.05, 8), st.integers(0, 50), st.floats(0.01, 1))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_tokens_and_probabilities_are_those_of_the_definition(
     logits: list[float], temperature: float, top_k: int, top_p: float
 ) -> None:
@@ -87,7 +88,7 @@ def test_bits_that_must_never_change() -> None:
 
 
 @given(st.floats(-700, 0))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_the_exponential_is_right_to_the_last_bits(x: float) -> None:
     exact = Fraction(math.exp(x))
     assert abs(Fraction(float(exponential(np.array([x]))[0])) - exact) <= exact * Fraction(1, 2**50)
