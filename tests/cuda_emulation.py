@@ -82,7 +82,10 @@ class EmulatedPlan:
         self.plan = plan
         self.places, length = plan.places()
         self.arena = np.full(length + 8, 0xA5, np.uint8)
-        self.constants = {one: np.frombuffer(one.content.tobytes() + b"\0" * 8, np.uint8) for one in plan.constants()}
+        self.constants = {
+            one: np.frombuffer((b"" if one.content is None else one.content.tobytes()) + b"\0" * 8, np.uint8)
+            for one in plan.constants()
+        }
         base = self.arena.ctypes.data
         self.addresses = {buffer: base + place for buffer, place in self.places.items()}
         self.addresses |= {buffer: array.ctypes.data for buffer, array in self.constants.items()}

@@ -113,6 +113,7 @@ OTHER_MODULES = {
     "test_cache.py": "the cache keeps programs of the software engine; a device is given the graph each time",
     "test_files.py": "a saved program holds the engine's layers, and a device compiles graphs",
     "test_saved_versions.py": "as test_files.py",
+    "test_run_many.py": "it names its backends; a device is called for one sample after the other",
     "test_hwx_emit.py": "programs of the engine itself run in software alone",
     "test_hwx_execute.py": "as test_hwx_emit.py",
     "test_invokers.py": "invokers are executables with the software engine inside",

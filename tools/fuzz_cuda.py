@@ -187,7 +187,10 @@ def half_of(array: Array) -> Array:
 def try_product(device: Device, seed: int, figures: Figures) -> None:
     """Draw a product of larger matrices or windows than the table's own samples have."""
     generator = np.random.default_rng(seed)
-    integer = lambda least, most: int(generator.integers(least, most + 1))  # noqa: E731
+
+    def integer(least: int, most: int) -> int:
+        return int(generator.integers(least, most + 1))
+
     name = str(generator.choice(["matmul", "matmul", "linear", "conv", "conv", "conv_transpose"]))
     fixed = generator.random() < 0.5 or name == "conv_transpose"
     attributes: dict[str, AttributeValue] = {}

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType] - a type of its path is open
 
 WIDTH, LAYERS, HEADS, SHARED, HIDDEN, VOCABULARY = 64, 2, 4, 2, 128, 256
 SETTINGS = {

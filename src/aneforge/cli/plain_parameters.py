@@ -52,7 +52,8 @@ class Info(Protocol):
 class Described(Protocol):
     """The type of a parameter, in releases of the framework that say it."""
 
-    annotation: object
+    annotation: Any
+    """A class, or a form of one such as list[str]."""
     parameter_info: Info
 
 

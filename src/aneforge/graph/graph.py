@@ -292,8 +292,9 @@ def given_name(node: Node) -> str:
 def unpickled(text: str, constants: Mapping[str, Constant]) -> Graph:
     """Return the graph of a pickle; NumPy forgets that the constants' arrays are read-only, so it is said again."""
     for constant in constants.values():
-        for part in {} if isinstance(constant, Declared) else constant.parts.values():
-            part.flags.writeable = False
+        if not isinstance(constant, Declared):
+            for part in constant.parts.values():
+                part.flags.writeable = False
     return Graph.parse(text, constants)
 
 

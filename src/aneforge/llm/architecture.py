@@ -135,7 +135,15 @@ class LayerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderConfig:
-    """A decoder, as far as its graphs depend on it."""
+    """A decoder, as far as its graphs depend on it: what `describe_decoder` makes of the settings of a checkpoint.
+
+    >>> import aneforge as af
+    >>> small = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
+    ...          "intermediate_size": 16, "vocab_size": 32, "max_position_embeddings": 64}
+    >>> config = af.llm.describe_decoder(af.llm.ModelSettings(small, "config.json"))
+    >>> config.architecture, len(config.layers), config.width, config.positions
+    ('llama', 3, 8, 64)
+    """
 
     architecture: str
     width: int

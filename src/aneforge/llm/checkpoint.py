@@ -47,7 +47,19 @@ class StoredTensor:
 
 
 class Checkpoint(Protocol):
-    """A language model as it is stored: settings in the names of `config.json`, tensors in those of Hugging Face."""
+    """A language model as it is stored: settings in the names of `config.json`, tensors in those of Hugging Face.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from safetensors.numpy import save_file
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
+    >>> save_file({"model.norm.weight": np.ones(8, np.float16)}, folder / "model.safetensors")
+    >>> stored: Checkpoint = FolderCheckpoint(folder)
+    >>> stored.settings["model_type"], stored.tensors["model.norm.weight"].shape
+    ('llama', (8,))
+    """
 
     @property
     def source(self) -> str:

@@ -40,7 +40,7 @@ __all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load", "padded_length"]
 DEFAULT_CONTEXT = 512
 SHORTEST_PREFILL = 16
 """The shortest prefill that is compiled: shorter prompts are padded to it."""
-ENCODED_SHARES: Mapping[str, float] = {"int8": 0.5, "int4": 0.25, "blockwise": 0.25}
+ENCODED_SHARES: Mapping[str, float] = {"int8": 0.5, "int4": 0.25, "blockwise": 17 / 32}
 """Bytes of encoded weights, of those in fp16; the others are counted as fp16."""
 
 
@@ -114,6 +114,10 @@ class LanguageModel:
     """A decoder for one target: `generate` continues a prompt; `prefill` and `step` are its parts.
 
     `load` makes one. It holds programs and weights until it is released or leaves a with statement.
+
+    >>> import aneforge as af
+    >>> with af.llm.load("small-llama", target="m4") as model:  # doctest: +SKIP
+    ...     model.generate([72, 101, 108], max_new_tokens=6)
     """
 
     def __init__(

@@ -151,7 +151,7 @@ def with_windows(config: DecoderConfig, settings: ModelSettings, *, switch: str 
     if switch is not None and not settings.flag(switch):
         return replace(config, notes=(*config.notes, f"the sliding window of {window} tokens is switched off"))
     if window >= config.positions:
-        note = f"the sliding window of {window} tokens is no shorter than the {config.positions} positions"
+        note = f"the sliding window of {window} tokens covers all {config.positions} positions"
         return replace(config, notes=(*config.notes, note))
     kinds = settings.texts("layer_types") or windowed_layers(config, settings, switch)
     if len(kinds) != len(config.layers):

@@ -5,13 +5,13 @@ The kernels and what is known of the device are in `engine.cuda`, loaded when th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.engine.execution.run import engine_element, prepare
+from aneforge.records import dataclass
 from aneforge.runtime.executables import Execution, HostBuffers
 from aneforge.runtime.saved.cache import program_cache
 

@@ -404,7 +404,7 @@ def row_parts(rows: int) -> tuple[tuple[int, int], ...]:
 
     There is none where there are fewer rows than the smallest kernel has.
 
-    >>> row_parts(64), row_parts(200), row_parts(CORES - 1)
+    >>> row_parts(64), row_parts(200), row_parts(KERNEL_ROWS[-1] - 1)
     (((0, 64),), ((0, 128), (128, 64), (184, 16)), ())
     """
     parts: list[tuple[int, int]] = []

@@ -21,6 +21,7 @@ def hold_interrupts() -> Generator[None]:
     Python gives signals to the main thread alone, so that in another one there is nothing to hold.
 
     >>> import signal
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have switched it off
     >>> done = []
     >>> try:
     ...     with hold_interrupts():
@@ -30,6 +31,7 @@ def hold_interrupts() -> Generator[None]:
     ...     done.append("interrupted")
     >>> done
     ['the whole block', 'interrupted']
+    >>> _ = signal.signal(signal.SIGINT, before)
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

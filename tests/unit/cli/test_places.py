@@ -133,7 +133,7 @@ def test_weights_beside_an_onnx_model_are_not_written_over(capsys: pytest.Captur
     assert main.run(["check", "ext.onnx", "-t", "m4", "-q", "--json", "data/report.json"]) == 0
     assert main.run(["check", "ext.onnx", "-t", "m4", "-q", "--json", "data/report.json"]) == 0
     Path("model.bin").write_bytes(b"location")
-    assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--json", "model.bin"]) == 0
+    assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--json", "model.bin", "--force"]) == 0
 
 
 def test_external_data_is_found_wherever_a_model_has_tensors() -> None:
@@ -222,7 +222,7 @@ def test_a_model_that_cannot_be_read_says_so_itself(capsys: pytest.CaptureFixtur
     }.items():
         Path(name).write_bytes(content)
         Path("out").write_bytes(weights)
-        assert main.run(["check", name, "--json", "out"]) == 2
+        assert main.run(["check", name, "--json", "out", "--force"]) == 2
         assert f"at {name}" in capsys.readouterr().err
         assert Path("out").read_bytes() == weights
 

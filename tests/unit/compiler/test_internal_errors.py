@@ -21,6 +21,8 @@ from aneforge.compiler.pipeline import PIPELINE, Pipeline
 from aneforge.errors import GraphError, InternalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.retarget import Retargeted
     from aneforge.targets import Target
@@ -52,8 +54,10 @@ def _reproducers_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def broken_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     lowered = front_door.lowered
 
-    def broken(retargeted: Retargeted, target: Target) -> Program:
-        return BROKEN.run(lowered(retargeted, target))
+    def broken(
+        retargeted: Retargeted, target: Target, lower: Callable[[af.Graph, Target], Program] = front_door.lower
+    ) -> Program:
+        return BROKEN.run(lowered(retargeted, target, lower))
 
     monkeypatch.setattr(front_door, "lowered", broken)
 

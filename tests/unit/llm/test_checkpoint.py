@@ -181,7 +181,7 @@ def test_what_only_looks_like_a_known_model_is_refused_with_the_reason(refusal: 
     ("kind", "window", "changed", "longest", "said"),
     [
         ("mistral", None, {}, 32, ""),
-        ("mistral", 32, {}, 32, "no shorter than the 32 positions"),
+        ("mistral", 32, {}, 32, "covers all 32 positions"),
         ("mistral", 20, {}, 20, "it changes no context up to 20"),
         ("qwen2", 20, {"use_sliding_window": False}, 32, "switched off"),
         ("qwen2", 20, {"use_sliding_window": True, "max_window_layers": 1}, 32, ""),

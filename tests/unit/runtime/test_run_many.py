@@ -47,8 +47,8 @@ def test_states_and_buffers_are_those_after_the_last_sample() -> None:
 
     values = GENERATOR.standard_normal((3, 1, 32)).astype(np.float32)
     with af.compile(stateful(), target="m4") as one, af.compile(stateful(), target="m4") as many:
-        single = [one(value) for value in values]
-        assert np.array_equal(many.run_many(values), np.stack(single))
+        single = [np.asarray(one(value)) for value in values]
+        assert np.array_equal(np.asarray(many.run_many(values)), np.stack(single))
         assert many.loaded.read_state("held").tobytes() == one.loaded.read_state("held").tobytes()
         assert many.output_view().tobytes() == one.output_view().tobytes()
         assert many.loaded.executions == 3

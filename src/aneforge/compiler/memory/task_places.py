@@ -225,7 +225,7 @@ def chain_of(layer: Layer) -> ChainWork | None:
     factors: tuple[Matrices, ...] = ()
     transposed = (False, False)
     add = CHAINS.get(kind)
-    if add is None and not turned:
+    if (add is None and not turned) or not layer.bottoms:  # what reads constants alone has no tensor to place
         return None
     if add is with_reduction:
         axes = reduced_axes(layer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from aneforge.engine.cuda.noted_labels import Notes
 from aneforge.engine.cuda.planned_layers import plan_program
 from aneforge.engine.exactness import label_of_all, worst
 from aneforge.errors import BackendUnavailableError, PrecisionWarning
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

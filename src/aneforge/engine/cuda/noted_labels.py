@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from aneforge.engine.doubts import LABELS, SPECIAL, ZEROS_OF_BOTH_SIGNS
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.labels import PAST_THE_EDGE
 from aneforge.ops.numbers import FP16_INFINITY
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

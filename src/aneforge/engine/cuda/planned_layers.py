@@ -7,7 +7,7 @@ form has no kernels runs on the host in its place, and the plan says so.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +30,7 @@ from aneforge.engine.execution.run_products import for_channels, is_product, pro
 from aneforge.engine.execution.values import Values
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.products import convolution_by, matmul_by, transposed_window
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

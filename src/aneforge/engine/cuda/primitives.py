@@ -6,7 +6,6 @@ Every method takes tensors or constant arrays of the host and returns tensors; n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from aneforge.engine.cuda.plans import Address, Buffer, Findings, Launch, Plan, 
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, dense_steps
 from aneforge.engine.kernels.arrays import places_of
 from aneforge.engine.kernels.norms import table_of_golden
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,6 @@ image of each sample.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -19,6 +18,7 @@ from aneforge.engine.cuda.primitives import HALF, Builder, Extremes
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
 from aneforge.engine.kernels.arrays import places_of
 from aneforge.engine.rounding import to_fp16
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,7 +29,7 @@ def body() -> str:
 def source() -> str:
     """Return the kernels as NVRTC takes them.
 
-    >>> "KERNEL(product, THREADS)" in source()
+    >>> "KERNEL(product, " in source()
     True
     """
     return TYPES + body()

@@ -8,10 +8,12 @@ squeezing. What moves or computes goes through `primitives`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,6 @@ It works on macOS alone, where coremltools reaches the framework. Tests hand in 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
