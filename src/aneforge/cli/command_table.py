@@ -2,49 +2,67 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from aneforge.cli import dispatching, hwx_commands, invoking, language_models, planning, programs, reference
-from aneforge.cli.check import check
-from aneforge.cli.compare import compare
-from aneforge.cli.demo import demo
-from aneforge.cli.evaluate import evaluate
 from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator
 
 __all__ = ["COMMANDS", "GROUPS", "help_of"]
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "check": check,
-    "compile": programs.compile_,
-    "run": programs.run,
-    "compare": compare,
-    "evaluate": evaluate,
-    "reduce": programs.reduce,
-    "diff": reference.diff,
-    "explain": reference.explain,
-    "targets": reference.targets,
-    "ops": reference.ops,
-    "routes": reference.routes,
-    "bench": programs.bench,
-    "dispatch-library": dispatching.dispatch_library,
-    "doctor": reference.doctor,
-    "demo": demo,
-    "llm plan": planning.plan,
-    "llm run": language_models.run,
-    "llm check": language_models.check,
-    "llm export": language_models.export,
-    "invoker install": invoking.install,
-    "hwx show": hwx_commands.show,
-    "hwx dis": hwx_commands.dis,
-    "hwx run": hwx_commands.run,
-    "hwx lint": hwx_commands.lint,
-    "hwx diff": hwx_commands.diff,
-    "trace show": dispatching.trace_show,
+PLACES: Mapping[str, str] = {
+    "check": "check:check",
+    "compile": "programs:compile_",
+    "run": "programs:run",
+    "compare": "compare:compare",
+    "evaluate": "evaluate:evaluate",
+    "reduce": "programs:reduce",
+    "diff": "reference:diff",
+    "explain": "reference:explain",
+    "targets": "reference:targets",
+    "ops": "reference:ops",
+    "routes": "reference:routes",
+    "bench": "programs:bench",
+    "dispatch-library": "dispatching:dispatch_library",
+    "doctor": "reference:doctor",
+    "demo": "demo:demo",
+    "llm plan": "planning:plan",
+    "llm run": "language_models:run",
+    "llm check": "language_models:check",
+    "llm export": "language_models:export",
+    "invoker install": "invoking:install",
+    "hwx show": "hwx_commands:show",
+    "hwx dis": "hwx_commands:dis",
+    "hwx run": "hwx_commands:run",
+    "hwx lint": "hwx_commands:lint",
+    "hwx diff": "hwx_commands:diff",
+    "trace show": "dispatching:trace_show",
 }
+"""The module of every command, and its function there."""
+
+
+class CommandTable(Mapping[str, Callable[..., None]]):
+    """The commands by their names; the module of one is loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> Callable[..., None]:
+        module, _, function = PLACES[name].partition(":")
+        return getattr(importlib.import_module(f"aneforge.cli.{module}"), function)
+
+    def __contains__(self, name: object) -> bool:
+        return name in PLACES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PLACES)
+
+    def __len__(self) -> int:
+        return len(PLACES)
+
+
+COMMANDS = CommandTable()
 GROUPS: Mapping[str, str] = {
     "llm": "Language models: from a checkpoint to tokens, chip by chip.",
     "invoker": "Executables that run network descriptions for other programs.",
@@ -57,7 +75,7 @@ GROUPS: Mapping[str, str] = {
 def help_of(command: Callable[..., None]) -> str:
     """Return the help of a command: its docstring, with names of chips and targets filled in.
 
-    >>> help_of(reference.targets)
+    >>> help_of(COMMANDS["targets"])
     'List targets and the chips that have them.'
     """
     return (inspect.getdoc(command) or "").format(**EXAMPLES)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Parameters = ParamSpec("Parameters")
 
-__all__ = ["app", "main", "run"]
+__all__ = ["main", "run", "whole_app"]
 
 INTERRUPTED = 130
 MOST_COLUMNS = 80
@@ -96,7 +96,10 @@ def build_app(names: Iterable[str]) -> typer.Typer:
     return made
 
 
-app = build_app(COMMANDS)
+@functools.cache
+def whole_app() -> typer.Typer:
+    """Return the command line with every command."""
+    return build_app(COMMANDS)
 
 
 def asked_app(arguments: Sequence[str]) -> typer.Typer:
@@ -105,7 +108,7 @@ def asked_app(arguments: Sequence[str]) -> typer.Typer:
     The framework reads the types of every parameter of every command that it is given.
     """
     asked = next((name for count in (1, 2) if (name := " ".join(arguments[:count])) in COMMANDS), None)
-    return app if asked is None else build_app([asked])
+    return whole_app() if asked is None else build_app([asked])
 
 
 def show_warning(

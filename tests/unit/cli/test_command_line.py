@@ -95,7 +95,7 @@ def test_output(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_options(command: str) -> None:
-    result = CliRunner().invoke(main.app, [*command.split(), "--help"])
+    result = CliRunner().invoke(main.whole_app(), [*command.split(), "--help"])
     assert result.exit_code == 0
     assert f"{command} [OPTIONS]" in result.output
     others = ("reduce", "diff", "explain", "bench", "invoker install")

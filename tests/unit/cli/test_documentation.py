@@ -132,7 +132,7 @@ def example_calls() -> list[str]:
 
 @pytest.mark.parametrize("call", example_calls())
 def test_examples_of_the_help_are_understood(call: str) -> None:
-    command: Any = typer.main.get_command(main.app)
+    command: Any = typer.main.get_command(main.whole_app())
     name, context, rest = "aneforge", None, shlex.split(call)[1:]
     while hasattr(command, "resolve_command"):
         context = command.make_context(name, rest, parent=context)

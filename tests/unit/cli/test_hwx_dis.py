@@ -25,13 +25,13 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_all_tasks(file: Path) -> None:
-    done = CliRunner().invoke(main.app, ["hwx", "dis", str(file)])
+    done = CliRunner().invoke(main.whole_app(), ["hwx", "dis", str(file)])
     assert done.exit_code == 0
     assert done.stdout == disassemble(hwx.tasks_of(hand_made())) + "\n"
 
 
 def test_one_task_with_all_fields(file: Path) -> None:
-    done = CliRunner().invoke(main.app, ["hwx", "dis", str(file), "--td", "1", "--raw"])
+    done = CliRunner().invoke(main.whole_app(), ["hwx", "dis", str(file), "--td", "1", "--raw"])
     first, _, identity, *_ = done.stdout.splitlines()
     assert first == "task 1 at 0x300: 157 words, generation 7"
     assert identity == (

@@ -22,7 +22,7 @@ def test_outputs_are_written_and_labelled(tmp_path: Path) -> None:
     hwx.write(container_of(linked(copy_task()), {"x": SHAPE, "y": SHAPE}), file)
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float16)
     np.savez(inputs, x=x)
-    done = CliRunner().invoke(main.app, ["hwx", "run", str(file), "--inputs", str(inputs), "-o", str(outputs)])
+    done = CliRunner().invoke(main.whole_app(), ["hwx", "run", str(file), "--inputs", str(inputs), "-o", str(outputs)])
     assert done.exit_code == 0
     assert done.stdout.splitlines()[:2] == ["h13, 1 task: exact", "  why exact: nothing is computed"]
     assert np.array_equal(np.load(outputs)["y"], x)

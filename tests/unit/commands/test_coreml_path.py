@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import aneforge as af
 from aneforge.analysis.placement import isolate
-from aneforge.cli.main import app
+from aneforge.cli.main import whole_app
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.errors import UnknownNameError
 from aneforge.report.tables import markdown
@@ -64,11 +64,11 @@ def test_a_graph_is_dispatched_directly_unless_it_is_asked_otherwise() -> None:
 
 
 def test_the_terminal_names_the_path(package: Path) -> None:
-    shown = CliRunner().invoke(app, ["check", str(package), "-t", "m1"])
+    shown = CliRunner().invoke(whole_app(), ["check", str(package), "-t", "m1"])
     assert shown.exit_code == 0, shown.output
     assert "path: Core ML" in shown.output
     assert "no program" not in shown.output
-    direct = CliRunner().invoke(app, ["check", str(package), "-t", "m1", "--path", "direct"])
+    direct = CliRunner().invoke(whole_app(), ["check", str(package), "-t", "m1", "--path", "direct"])
     assert direct.exit_code == 1
     assert "path: direct dispatch" in direct.output
 

@@ -37,7 +37,7 @@ def narrow_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def printed(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main.app, ["hwx", *arguments])
+    result = CliRunner().invoke(main.whole_app(), ["hwx", *arguments])
     return result.exit_code, "\n".join(line.rstrip() for line in result.output.splitlines()) + "\n"
 
 
