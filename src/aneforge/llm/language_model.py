@@ -116,7 +116,7 @@ class LanguageModel:
     `load` makes one. It holds programs and weights until it is released or leaves a with statement.
 
     >>> import aneforge as af
-    >>> with af.llm.load("small-llama", target="m4") as model:  # doctest: +SKIP
+    >>> with af.llm.load("small-llama", target=af.targets.Family.A16) as model:  # doctest: +SKIP
     ...     model.generate([72, 101, 108], max_new_tokens=6)
     """
 

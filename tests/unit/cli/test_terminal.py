@@ -110,7 +110,7 @@ def test_colours_go_when_they_are_not_wanted(tmp_path: Path) -> None:
     check = ["check", "masked.onnx", "-t", "m1,m4"]
     coloured = on_terminal(check, tmp_path, TERM="xterm-256color")
     assert COLOUR.search(coloured)
-    assert "compiling for" in coloured or "reading the model" in coloured
+    assert any(words in coloured for words in ("reading the model", "compiling for", "comparing"))
     plain = on_terminal(check, tmp_path, TERM="xterm-256color", NO_COLOR="1")
     assert not COLOUR.search(plain)
     assert "\x1b[1m" in plain
