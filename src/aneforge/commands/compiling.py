@@ -416,13 +416,16 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
     paths = [path.with_suffix(f".{number}{path.suffix}") for number in range(len(made.files))]
     for one, file in zip(paths, made.files, strict=True):
         write(file.container, one)
-    parts = tuple(
-        f"{one.name}: {len(set(file.layers.values()))} layers, reads {', '.join(file.inputs)}, "
-        f"writes {', '.join(file.outputs)}"
-        for one, file in zip(paths, made.files, strict=True)
-    )
+    parts = tuple(part_text(one.name, file) for one, file in zip(paths, made.files, strict=True))
     tasks = [one for place, file in zip(paths, made.files, strict=True) for one in layer_tasks(place.name, file)]
     return Written(paths[0], (*parts, *refused, *made.remarks), tuple(tasks))
+
+
+def part_text(name: str, emitted: EmittedFile) -> str:
+    """Return what one of several files has: how many layers, what it reads and what it writes."""
+    count = len(set(emitted.layers.values()))
+    layers = "1 layer" if count == 1 else f"{count} layers"
+    return f"{name}: {layers}, reads {', '.join(emitted.inputs)}, writes {', '.join(emitted.outputs)}"
 
 
 def layer_tasks(file: str, emitted: EmittedFile) -> Iterator[tuple[str, TaskLayer, str]]:

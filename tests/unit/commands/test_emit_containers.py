@@ -39,7 +39,7 @@ def test_what_is_not_emitted_is_named(tmp_path: Path) -> None:
     made = compile_model(convolution().max_pool(2).tanh().relu().tanh(), "m1", "hwx", tmp_path / "net.hwx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.0.hwx", "net.1.hwx"]
     assert made.path == str(tmp_path / "net.0.hwx")
-    assert made.notes[0] == "net.0.hwx: 1 layers, reads x, writes t2"
+    assert made.notes[0] == "net.0.hwx: 1 layer, reads x, writes t2"
     assert made.notes[2].startswith("not emitted: ")
     assert "(max_pool): ANE-EMIT-001: no program of this operation is known" in made.notes[2]
 
