@@ -251,9 +251,11 @@ def axis_names(rank: int) -> tuple[str, ...]:
 
 
 def reduced_axes(layer: Layer) -> frozenset[str]:
-    """Return the axes that a layer reduces, by name."""
+    """Return the axes that a layer reduces, by name; all of them where none is named."""
     names = axis_names(layer.bottoms[0].rank)
-    return frozenset(names[axis] for axis in layer.integers("axes")) - {"batch", "depth"}
+    axes = layer.optional_integers("axes")
+    reduced = names if axes is None else [names[axis] for axis in axes]
+    return frozenset(reduced) - {"batch", "depth"}
 
 
 def convolution_of(layer: Layer) -> Convolution | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,3 +115,15 @@ def test_places_are_kept_with_the_plan(name: str) -> None:
 def test_layers_without_a_rule_have_no_place() -> None:
     compiled = compile_graph(af.input((2, 3, 4, 5)).relu(), "m1")
     assert compiled.plan.places == ()
+
+
+@pytest.mark.parametrize("reduction", ["reduce_sum", "reduce_mean", "reduce_max"])
+def test_reductions_that_name_no_axes_have_the_places_of_all_axes(reduction: str) -> None:
+    places: list[list[LayerPlaces]] = []
+    for axes in (None, (0, 1, 2, 3)):
+        x = af.input((1, 4, 8, 8), name="x")
+        made = af.Tensor(build(reduction, {"x": x}, {"axes": axes, "keep_dims": True}))
+        compiled = compile_graph(made, "m1")
+        places.append([replace(one, layer="") for one in compiled.plan.places])
+        emit_compiled(compiled)
+    assert places[0] == places[1]
