@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["diff", "dis", "lint", "run", "show"]
 
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A compiled container (.hwx).", show_default=False, readable=False)
+    Path, typer.Argument(metavar="FILE", help="A compiled container (.hwx, .ane).", show_default=False, readable=False)
 ]
 NAMED = 0xF
 """Type of a symbol that is not a debugging text."""
@@ -33,9 +33,9 @@ def show(file: File) -> None:
     aneforge hwx show model.hwx
     """
     from aneforge.cli.terminal import console  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.formats.hwx.read_hwx import read  # noqa: PLC0415 - as above
+    from aneforge.formats.hwx.ane_file import read_program  # noqa: PLC0415 - as above
 
-    container = read(file)
+    container = read_program(file)
     out = console()
     show_head(out, file, container)
     show_segments(out, container)
@@ -202,11 +202,11 @@ def dis(
     aneforge hwx dis model.hwx
     aneforge hwx dis model.hwx --td 3 --raw
     """
+    from aneforge.formats.hwx.ane_file import read_program  # noqa: PLC0415 - as above
     from aneforge.formats.hwx.descriptors.disassembly import disassemble  # noqa: PLC0415 - loaded when it is needed
     from aneforge.formats.hwx.program_tasks import tasks_of  # noqa: PLC0415 - as above
-    from aneforge.formats.hwx.read_hwx import read  # noqa: PLC0415 - as above
 
-    typer.echo(disassemble(tasks_of(read(file)), only=only, raw=raw))
+    typer.echo(disassemble(tasks_of(read_program(file)), only=only, raw=raw))
 
 
 def run(

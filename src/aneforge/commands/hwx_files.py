@@ -12,10 +12,10 @@ import numpy as np
 
 from aneforge.compiler.validators import validate_container
 from aneforge.errors import HwxError
+from aneforge.formats.hwx.ane_file import read_program
 from aneforge.formats.hwx.container import OtherCommand, PortBinding
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
 from aneforge.formats.hwx.program_tasks import tasks_of
-from aneforge.formats.hwx.read_hwx import read
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def lint(path: Path) -> tuple[Finding, ...]:
         HwxError: It cannot be read, or has no program.
         NoDataError: No target has containers of its kind.
     """
-    container = read(path)
+    container = read_program(path)
     validations = validate_container(container, file=str(path))
     found = [one.finding for validation in validations for one in validation.findings]
     found.sort(key=lambda one: one.severity.rank)
@@ -68,7 +68,7 @@ def diff(first: Path, second: Path) -> tuple[Difference, ...]:
     Raises:
         HwxError: One of them cannot be read.
     """
-    one, other = read(first), read(second)
+    one, other = read_program(first), read_program(second)
     return (
         *differing_texts(dict(describe(one)), dict(describe(other))),
         *differing_tasks(one, other),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.commands.feeding import feed_ports
 from aneforge.errors import HwxError, Location
+from aneforge.formats.hwx.ane_file import read_program
 from aneforge.formats.hwx.container import Direction
-from aneforge.formats.hwx.read_hwx import read
 from aneforge.ops.types import TensorType
 from aneforge.runtime.hwx.execute import execute
 
@@ -28,7 +28,7 @@ def run_container(path: Path, inputs: Mapping[str, Array] | None, seed: int | No
         HwxError: It cannot be read, or a task is not understood; the error names the file, the task and the register.
         GraphError: An input has no value, or one that does not fit.
     """
-    container = read(path)
+    container = read_program(path)
     types = {port.name: TensorType(port.shape) for port in container.ports if port.direction is Direction.INPUT}
     values, _ = feed_ports(types, {}, inputs, seed)
     try:

@@ -20,7 +20,7 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ModelFormat", "detect_format", "is_program_file"]
+__all__ = ["DRIVER_SUFFIX", "ModelFormat", "detect_format", "is_program_file"]
 
 
 class ModelFormat(StrEnum):
@@ -56,6 +56,8 @@ ARCHIVE_MARKS = ("archive_format", "serialized_exported_program.json")
 EXPORT = 'torch.export.save(torch.export.export(model, example), "model.pt2")'
 CONTAINER = b"\xce\xfa\xef\xbe"
 """How a compiled container begins."""
+DRIVER_SUFFIX = ".ane"
+"""How the name of a file of the Linux driver ends: it begins with a size, which tells nothing."""
 SAVED_PROGRAM = b"\x89ANEPRG\n"
 """How a program begins that `aneforge compile --emit program` wrote."""
 PICKLE = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
@@ -203,7 +205,7 @@ def content_format(path: Path, head: bytes) -> ModelFormat | None:
         return ModelFormat.NETPLIST
     if text.startswith(b"program") and text.removeprefix(b"program").lstrip().startswith(b"("):
         return ModelFormat.MIL
-    if head.startswith(CONTAINER):
+    if head.startswith(CONTAINER) or path.suffix == DRIVER_SUFFIX:
         return ModelFormat.HWX
     if head.startswith(ZIP):
         return ModelFormat.EXPORTED if is_exported_program(path, head) else None

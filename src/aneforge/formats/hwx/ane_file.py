@@ -8,23 +8,46 @@ Source: hwx-programs (eiln/ane, eiln/anecc). No such file was run here: that nee
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aneforge.errors import HwxError, Location
-from aneforge.formats.hwx.assembly import FIRST_PORT_BASE, PAGE, SCRATCH_BASE, round_up
+from aneforge.formats.detection import DRIVER_SUFFIX
+from aneforge.formats.hwx.assembly import (
+    FIRST_PORT_BASE,
+    PAGE,
+    SCRATCH_BASE,
+    STYLES,
+    Parts,
+    PlannedPort,
+    assemble,
+    constants_place,
+    round_up,
+)
 from aneforge.formats.hwx.container import Direction, Element
-from aneforge.formats.hwx.read_hwx import map_file
+from aneforge.formats.hwx.descriptors.codec import decode_tasks
+from aneforge.formats.hwx.program_tasks import counted_events
+from aneforge.formats.hwx.read_hwx import map_file, read
 from aneforge.formats.hwx.write_hwx import Piece, write_file
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    import os
-
     from aneforge.formats.hwx.container import Container, Port
 
-__all__ = ["PAYLOAD_OFFSETS", "AneFile", "ane_of", "read_ane", "read_ane_bytes", "write_ane"]
+__all__ = [
+    "PAYLOAD_OFFSETS",
+    "AneFile",
+    "ane_of",
+    "container_of",
+    "read_ane",
+    "read_ane_bytes",
+    "read_program",
+    "write_ane",
+]
 
 BUFFERS = 32
 HEADER = struct.Struct(f"<Q2I2Q2I{BUFFERS}I{6 * BUFFERS}Q")
@@ -34,6 +57,8 @@ LINE = 16
 """The driver takes the constants to begin at the next multiple of this after the tasks."""
 CHAINED = 1
 SMALLEST_TASK = 40
+CPU_SUBTYPE, GENERATION = 4, 7
+"""Of the containers that such files are made from: the driver knows the engine of one generation."""
 REMEDY = "containers of compilers before v7 have outputs before inputs; assemble the program in that style"
 
 
@@ -243,3 +268,71 @@ def payload_place(file: memoryview, size: int) -> int:
         limit = " or ".join(f"{at + size:#x}" for at in PAYLOAD_OFFSETS)
         raise HwxError.at(0, "the file must end with its payload", seen=f"{len(file):#x}", limit=limit)
     return found
+
+
+def container_of(file: AneFile) -> Container:
+    """Return the container of a file of the Linux driver, so that its tasks can be listed, checked and run.
+
+    Such a file has no names: ports are named by their buffers.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 16, 8, 8), name="x")
+    >>> made = container_of(ane_of(af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container))
+    >>> [(port.name, port.shape) for port in made.ports]
+    [('output4', (1, 16, 8, 8)), ('input5', (1, 16, 8, 8))]
+
+    Raises:
+        HwxError: A port has rows that the library does not pack, constants lie where no container has them, or a task
+            is damaged.
+    """
+    ports = [planned_port(file, FIRST_PORT_BASE + place) for place in range(file.sources + file.destinations)]
+    tasks = decode_tasks(np.frombuffer(file.text, "<u4"), GENERATION, file.task_size // 4)
+    parts = Parts(
+        cpu_subtype=CPU_SUBTYPE,
+        text=file.text,
+        first_task_words=file.task_size // 4,
+        task_count=file.task_count,
+        ports=ports,
+        constants=file.constants,
+        debug_events=counted_events(tasks, "debug_log_events"),
+        log_events=counted_events(tasks, "log_events"),
+        scratch=file.tiles[SCRATCH_BASE] * PAGE,
+        identification=f"a file of the Linux driver, payload at {file.payload_offset:#x}",
+    )
+    if constants_place(parts) != round_up(len(file.text), LINE):
+        raise HwxError(
+            "constants of this file lie where a container has none",
+            seen=round_up(len(file.text), LINE),
+            limit=constants_place(parts),
+        )
+    return assemble(parts, STYLES["v5"])
+
+
+def planned_port(file: AneFile, index: int) -> PlannedPort:
+    """Return the port of a buffer: outputs come first.
+
+    Raises:
+        HwxError: Its rows are not packed as the library packs them.
+    """
+    direction = Direction.OUTPUT if index < FIRST_PORT_BASE + file.destinations else Direction.INPUT
+    batch, channels, height, width, plane, row = file.shapes[index]
+    port = PlannedPort(f"{direction.name.lower()}{index}", direction, (batch, channels, height, width))
+    if port.strides[1:3] != (plane, row):
+        raise HwxError(f"buffer {index} has rows of another form", seen=(plane, row), limit=port.strides[1:3])
+    return port
+
+
+def read_program(path: str | os.PathLike[str]) -> Container:
+    """Read a container, or a file of the Linux driver as the container that it would be.
+
+    Raises:
+        HwxError: It cannot be opened, or is damaged.
+    """
+    if not os.fspath(path).endswith(DRIVER_SUFFIX):
+        return read(path)
+    file = read_ane(path)
+    try:
+        return container_of(file)
+    except HwxError as error:
+        error.location = Location(str(path))
+        raise

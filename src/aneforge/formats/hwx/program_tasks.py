@@ -8,10 +8,12 @@ from aneforge.errors import HwxError
 from aneforge.formats.hwx.descriptors.codec import decode_tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aneforge.formats.hwx.container import Container
     from aneforge.formats.hwx.descriptors.task import Task
 
-__all__ = ["tasks_of"]
+__all__ = ["counted_events", "tasks_of"]
 
 
 def tasks_of(container: Container) -> tuple[Task, ...]:
@@ -36,3 +38,8 @@ def tasks_of(container: Container) -> tuple[Task, ...]:
             limit=program.task_count,
         )
     return found
+
+
+def counted_events(tasks: Sequence[Task], mask: str) -> int:
+    """Return how many events tasks have in a mask of their headers, as the program of a chain states them."""
+    return sum((task.integer(f"header.{mask}") or 0).bit_count() for task in tasks)

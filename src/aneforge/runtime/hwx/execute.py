@@ -8,9 +8,9 @@ import numpy as np
 
 from aneforge.engine.exactness import Label, label_of_all
 from aneforge.errors import GraphError, HwxError
+from aneforge.formats.hwx.ane_file import read_program
 from aneforge.formats.hwx.container import Container
 from aneforge.formats.hwx.interpreter.walking import Program
-from aneforge.formats.hwx.read_hwx import read
 from aneforge.records import dataclass
 from aneforge.runtime.hwx.task_arithmetic import SoftwareComputer
 from aneforge.targets import resolve
@@ -72,7 +72,7 @@ def execute(model: Container | str | os.PathLike[str], inputs: Mapping[str, Arra
             wrote. The error names the task and the register.
         GraphError: An input is missing, is not one of the program's, or has another shape.
     """
-    container = model if isinstance(model, Container) else read(model)
+    container = model if isinstance(model, Container) else read_program(model)
     target = target_of(container)
     program = Program(container, np.uint16)
     given = checked_inputs(inputs, program.inputs)

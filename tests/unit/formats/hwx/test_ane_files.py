@@ -6,11 +6,16 @@ import dataclasses
 import struct
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import aneforge as af
 from aneforge import hwx
+from aneforge.cli import main
+from aneforge.compiler.validators import validate_container
 from aneforge.errors import HwxError
-from aneforge.formats.hwx.ane_file import read_ane_bytes
+from aneforge.formats.hwx.ane_file import container_of, read_ane_bytes, read_program
 from aneforge.formats.hwx.assembly import STYLES, assemble
 from aneforge.formats.hwx.container import LoadCommand, ProgramState, TensorState
 from aneforge.formats.hwx.read_hwx import read_bytes
@@ -107,3 +112,47 @@ def test_damaged_files_of_the_driver(tmp_path: Path) -> None:
             hwx.read_ane(path)
     with pytest.raises(HwxError, match="a number does not fit its field"):
         hwx.write_ane(dataclasses.replace(made, task_count=2**32), path)
+
+
+def test_a_file_of_the_driver_is_a_container_again(tmp_path: Path) -> None:
+    x = af.input((1, 16, 8, 8), name="x")
+    weights = np.linspace(-1, 1, 32 * 16, dtype=np.float16).reshape(32, 16, 1, 1)
+    container = hwx.emit(af.conv(x, weights).relu(), "m1", style="v5").files[0].container
+    hwx.write_ane(hwx.ane_of(container), tmp_path / "made.ane")
+    again = read_program(tmp_path / "made.ane")
+    assert hwx.ane_of(again) == hwx.ane_of(container)
+    assert again.text.content == container.text.content
+    assert {str(one.verdict) for one in validate_container(again)} == {"accept"}
+    given = np.random.default_rng(3).normal(size=x.shape).astype(np.float16)
+    (expected,) = hwx.execute(container, {"x": given}).outputs.values()
+    (found,) = hwx.execute(tmp_path / "made.ane", {"input5": given}).outputs.values()
+    assert np.array_equal(found.view(np.uint16), expected.view(np.uint16))
+    assert [node.op.name for node in af.load_model(tmp_path / "made.ane").nodes].count("conv") == 1
+
+
+def test_files_of_the_driver_are_shown_and_disassembled(tmp_path: Path) -> None:
+    container = hwx.emit(af.input((1, 16, 8, 8), name="x").relu(), "m1", style="v5").files[0].container
+    file = tmp_path / "made.ane"
+    hwx.write_ane(hwx.ane_of(container), file)
+    shown = CliRunner().invoke(main.whole_app(), ["hwx", "show", str(file)])
+    assert "a file of the Linux driver, payload at 0x1000" in " ".join(shown.output.split())
+    assert "output4" in shown.output
+    disassembled = CliRunner().invoke(main.whole_app(), ["hwx", "dis", str(file)])
+    assert "NE copy, relu: 16×8×8 → 16×8×8" in disassembled.output
+
+
+def test_rows_of_another_form_are_refused(tmp_path: Path) -> None:
+    made = hwx.ane_of(hand_made("v5"))
+    shapes = [*made.shapes]
+    shapes[4] = (*shapes[4][:5], 32)
+    hwx.write_ane(dataclasses.replace(made, shapes=tuple(shapes)), tmp_path / "made.ane")
+    with pytest.raises(HwxError, match="buffer 4 has rows of another form") as seen:
+        read_program(tmp_path / "made.ane")
+    assert str(tmp_path / "made.ane") in str(seen.value)
+
+
+def test_constants_must_lie_where_a_container_has_them() -> None:
+    made = hwx.ane_of(hand_made("v5"))
+    longer = memoryview(bytes(made.text) + bytes(16))
+    with pytest.raises(HwxError, match="constants of this file lie where a container has none"):
+        container_of(dataclasses.replace(made, text=longer))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import HwxError, Location
+from aneforge.formats.hwx.ane_file import read_program
 from aneforge.formats.hwx.interpreter.activation_tables import ActivationTable
 from aneforge.formats.hwx.interpreter.element_names import MadeValue, ValueTable
 from aneforge.formats.hwx.interpreter.norm_chains import layer_norm_of, rows_of_planes, softmax_of
@@ -30,7 +31,6 @@ from aneforge.formats.hwx.interpreter.steps import (
     Window,
 )
 from aneforge.formats.hwx.interpreter.walking import Program
-from aneforge.formats.hwx.read_hwx import read
 from aneforge.graph.builder.inputs import input as new_input
 from aneforge.graph.graph import Graph
 from aneforge.ops.constant import Dense
@@ -61,7 +61,7 @@ def from_hwx(path: str | os.PathLike[str]) -> Graph:
         HwxError: It cannot be read, or a task is not understood; the error names the task and the register.
     """
     try:
-        return lift(read(path), str(path))
+        return lift(read_program(path), str(path))
     except HwxError as error:
         error.location = Location(str(path))
         raise
