@@ -44,6 +44,21 @@ def test_adversarial_matrices(
 
 
 @on_every_path
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.one_of(st.integers(1, 100), st.integers(1000, 1100)), EXTENT)
+def test_one_row_meets_columns_whose_terms_lie_side_by_side(
+    path: str, data: st.DataObject, depth: int, columns: int
+) -> None:
+    x, w = data.draw(tensors((2, 1, depth), (2, columns, depth)))
+    bias = data.draw(biases(data.draw(st.sampled_from([(columns,), (2, 1, columns), ()]))))
+    turned = w.swapaxes(1, 2)
+    with using(path=path), np.errstate(all="ignore"):
+        assert_same_bits(matmul(x, turned, bias), golden_matmul(x, turned, bias))
+        assert_same_bits(matmul(w[0], x[0].T), golden_matmul(w[0], x[0].T))
+        np.testing.assert_array_equal(matmul_total(x, turned, bias), golden.matmul_sum(x, turned, bias).total())
+
+
+@on_every_path
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from([(3,), (2, 3), (1, 3), (2, 1)]), st.sampled_from([(), (3,), (2, 3), (1, 1)]))
 def test_batches_are_broadcast(path: str, data: st.DataObject, left: tuple[int, ...], right: tuple[int, ...]) -> None:
@@ -80,6 +95,8 @@ def test_every_number_meets_all_sorts_of_partners(path: str) -> None:
     with using(path=path):
         assert_same_bits(matmul(x, w), expected)
         assert_same_bits(matmul(w.T, x.T), expected.T)
+        for place in range(0, w.shape[1], 7):
+            assert_same_bits(matmul(x, w[:, place : place + 1]), expected[:, place : place + 1])
 
 
 @on_every_path
@@ -134,6 +151,8 @@ def test_deep_sums_go_block_by_block(path: str, rows: int, depth: int, columns: 
     w = (generator.standard_normal((depth, columns)) * scale).astype(np.float16)
     with using(path=path):
         assert_same_bits(matmul(x, w), golden_matmul(x, w))
+        if rows == 1:
+            assert_same_bits(matmul(x, np.ascontiguousarray(w.T).T), golden_matmul(x, w))
 
 
 @on_every_path

@@ -18,6 +18,7 @@ typedef uint8_t limit; /* a partner's exponent byte must exceed it */
 #define OWN_PACKING 1
 #define OWN_LEAVING 1
 #define OWN_HALVES 1
+#define OWN_DOTS 1
 
 static inline __attribute__((always_inline)) void step_512(const struct strip *strip, uint32_t k, const int rows,
                                                            const int vectors, const bool guarded, __m512 *sums) {

@@ -5,6 +5,9 @@
 
 #include "exact.h"
 #include "tile.h"
+#ifdef OWN_DOTS
+#include "dots_avx512.h"
+#endif
 
 #define ALIGNED(bytes) (((size_t)(bytes) + 63) & ~(size_t)63)
 #define TILE_TOTALS (PANEL_ROWS * TILE_LANES)
@@ -20,7 +23,20 @@ struct worker {
     int32_t *totals;  /* [panel][tile][sum], or of one tile where there is one block */
     double *reach;    /* likewise */
     uint8_t *failed;  /* [panel][tile] */
+#ifdef OWN_DOTS
+    struct dots dots;
+#endif
 };
+
+/* A vector times a matrix whose steps lie side by side. */
+static inline bool takes_dots(const struct plan *plan) {
+#ifdef OWN_DOTS
+    return plan->layout == LAYOUT_MATRIX && plan->element == ANEFORGE_FP16 && plan->rows == 1 && plan->right_channel == 1;
+#else
+    (void)plan;
+    return false;
+#endif
+}
 
 /* Hand out parts of one stretch of memory; with no memory, only count. */
 struct share {
@@ -68,6 +84,12 @@ static size_t share_out(const struct plan *plan, char *memory, struct worker *wo
     worker->totals = part(&share, open_tiles * sums * TILE_TOTALS, sizeof(int32_t));
     worker->reach = part(&share, open_tiles * sums, sizeof(double));
     worker->failed = part(&share, open_tiles, 1);
+#ifdef OWN_DOTS
+    const int64_t steps = takes_dots(plan) ? plan->depth : 0;
+    worker->dots.values = part(&share, whole_slots(steps), sizeof(float));
+    worker->dots.limits = part(&share, whole_slots(steps), sizeof(uint16_t));
+    worker->dots.norms = part(&share, stretches(steps) * SLOTS, sizeof(float));
+#endif
     return share.used;
 }
 
@@ -173,6 +195,31 @@ static void prepare_runs(const struct plan *plan, struct worker *worker, char *m
     worker->run_count[sum] = count;
 }
 
+/* All tiles of a region, column by column; false where they have to go the general way. */
+static bool run_dots(const struct plan *plan, struct worker *worker) {
+#ifdef OWN_DOTS
+    struct region *const region = &worker->region;
+    struct dots *const dots = &worker->dots;
+    const int64_t place = plan->right_places[region->batch] + region->group * plan->right_group;
+    if (dots->batch != region->batch) set_dots(plan, region->batch, dots);
+    if (!dots->finite) return false;
+    for (int32_t tile = 0; tile < region->tiles; tile++) {
+        const int64_t begin = region->tile_first[tile] * LANES, end = region->tile_first[tile + 1] * LANES;
+        const int64_t column = region->first_column + begin, columns = at_most(end, region->columns) - begin;
+        const struct start start = set_start(plan, region, tile, 0, 1, worker->totals);
+        const uint16_t *const right = (const uint16_t *)plan->right + place + column * plan->right_column;
+        const double reach = start.reach + add_dots(plan, dots, right, columns, worker->totals);
+        if (reach >= SAFE_REACH) return false;
+        const bool negative = plan->special && zero_from_negative_zero(plan, region, tile, 0, worker->totals);
+        finish_tile(plan, region, tile, 0, 1, worker->totals, start.exact || negative);
+    }
+    return true;
+#else
+    (void)plan, (void)worker;
+    return false;
+#endif
+}
+
 static void run_task(const struct plan *plan, struct worker *worker, int64_t task) {
     struct region *const region = &worker->region;
     const int64_t row_task = task % plan->row_tasks;
@@ -188,6 +235,7 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
     region->scale = plan->layout == LAYOUT_WINOGRAD ? 2 : 1;
     const bool known = plan->blocks == 1 && worker->converted == task / plan->row_tasks;
     if (!known) set_vectors(plan, region);
+    if (takes_dots(plan) && run_dots(plan, worker)) return;
     const int64_t first_row = row_task * plan->task_rows;
     const int64_t end_row = at_most(first_row + plan->task_rows, plan->rows);
     const bool sorted = HAS_FLOATS && (plan->task_rows + PANEL_ROWS - 1) / PANEL_ROWS >= plan->least_panels;
@@ -221,6 +269,9 @@ static void run_tasks(struct plan *plan, char *memory) {
     struct worker worker;
     share_out(plan, memory, &worker);
     worker.converted = -1;
+#ifdef OWN_DOTS
+    worker.dots.batch = -1;
+#endif
     set_offsets(plan, &worker.region);
     for (int32_t k = 0; k < plan->most_depth; k++) worker.lists.every[k] = (uint32_t)k;
     memset(worker.region.seen, 0, sizeof worker.region.seen);
