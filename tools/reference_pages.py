@@ -364,7 +364,7 @@ def operation_row(entry: Op) -> Sequence[object]:
         floor + below,
         f"`{support.gate}`" if support.gate else "",
         front,
-        str(entry.gradient or ""),
+        str(entry.gradient()) if entry.gradient else "",
     )
 
 

@@ -272,9 +272,9 @@ def explained_op(name: str) -> Explanation:
     rows += [Row("category", str(op.category)), Row("MIL", op.mil_name or "no single operation there")]
     rows += [Row(f"{family.name} family", op_status(op.name, family)) for family in Family if supports_mil(family)]
     if op.support.below is Below.DECOMPOSE:
-        rows.append(Row("decomposed", str(op.decompositions[0])))
+        rows.append(Row("decomposed", str(op.decompositions()[0])))
     if op.gradient is not None:
-        rows.append(Row("gradient", str(op.gradient)))
+        rows.append(Row("gradient", str(op.gradient())))
     if op.name in catalogue():
         status = catalogue()[op.name].status
         rows += [Row(f"MIL front end, {family.name} family", word) for family, word in status.items()]

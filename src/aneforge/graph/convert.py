@@ -135,7 +135,7 @@ def expand(
     node = build(op, operands, attributes)
     conversion = Conversion(None)
     site = ConversionSite(conversion, node, depth=1)
-    return results_of(node.op.decompositions[0], site, operands, **options)[0]
+    return results_of(node.op.decompositions()[0], site, operands, **options)[0]
 
 
 def objection_to(node: Node, dialect: Dialect) -> Objection | None:
@@ -200,7 +200,7 @@ def choose(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | No
         return None
     wanted = dialect.preferred.get(op.name) if objection.decomposition is None else objection.decomposition
     if wanted is None:
-        return next((one for one in op.decompositions if not one.same_operation), None)
+        return next((one for one in op.decompositions() if not one.same_operation), None)
     return op.decomposition(wanted)
 
 

@@ -264,7 +264,7 @@ class Passage:
         Raises:
             NotSupportedError: There is none.
         """
-        rule = node.op.gradient
+        rule = rule_of(node)
         if not isinstance(rule, Gradient):
             why = f": {rule.why}" if isinstance(rule, NoGradient) else ""
             raise NotSupportedError(
@@ -484,9 +484,14 @@ def key_of(value: Output) -> Key:
     return value.node, value.index
 
 
+def rule_of(node: Node) -> Gradient | NoGradient | None:
+    """Return how gradients pass through a node, or why none does; None where its entry does not say."""
+    return None if node.op.gradient is None else node.op.gradient()
+
+
 def is_straight(node: Node) -> bool:
     """Return whether gradients pass through the integers that a node gives."""
-    rule = node.op.gradient
+    rule = rule_of(node)
     return isinstance(rule, Gradient) and rule.straight
 
 

@@ -44,8 +44,8 @@ class Details(TypedDict, total=False):
     movement: Movement
     product: Product
     aliases: Mapping[str, Mapping[str, AttributeValue]]
-    decompositions: tuple[Decomposition, ...]
-    gradient: Gradient | NoGradient
+    decompositions: Callable[[], tuple[Decomposition, ...]]
+    gradient: Callable[[], Gradient | NoGradient]
 
 
 class ElementDetails(Details, total=False):

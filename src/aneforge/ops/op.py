@@ -1,7 +1,8 @@
 """One entry of the op table: all there is to say of an operation, in one place.
 
 The functions of an entry (`infer`, `meaning`, `macs`) take the operation's operands in order and its attributes by
-name, as `aneforge.ops.definition` says; `macs` sees types, as `infer` does.
+name, as `aneforge.ops.definition` says; `macs` sees types, as `infer` does. What is only asked of few operations, their
+decompositions and gradients, is given by functions without parameters, so that the modules of the others stay unread.
 """
 
 from __future__ import annotations
@@ -202,10 +203,10 @@ class Op(Definition):
         default_factory=dict[str, "Mapping[str, AttributeValue]"]
     )
     """Other names by which it is found, with the attributes that each of them says."""
-    decompositions: tuple[Decomposition, ...] = ()
-    """The ways to write it in other operations, the usual one first."""
-    gradient: Gradient | NoGradient | None = None
-    """How a gradient passes through it, or why none does; None for an entry that does not say."""
+    decompositions: Callable[[], tuple[Decomposition, ...]] = tuple
+    """Returns the ways to write it in other operations, the usual one first."""
+    gradient: Callable[[], Gradient | NoGradient] | None = None
+    """Returns how a gradient passes through it, or why none does; None for an entry that does not say."""
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -228,7 +229,7 @@ class Op(Definition):
 
     def decomposition(self, name: str) -> Decomposition | None:
         """Return the decomposition of that name; None where it has none."""
-        return next((one for one in self.decompositions if one.name == name), None)
+        return next((one for one in self.decompositions() if one.name == name), None)
 
     def attributes_by_name(self, name: str, given: Mapping[str, object]) -> Mapping[str, object]:
         """Return the attributes of a call by the operation's name or an alias: what the alias says, and what is given.

@@ -69,7 +69,7 @@ def test_what_is_native_is_lowerable_or_decomposed_into_what_is(target: Target) 
     for op in ops().values():
         if op.name in (*PLACEHOLDERS, "const") or op_status(op.name, target) != "native":
             continue
-        assert is_lowerable(op.name) or op.decompositions, op.name
+        assert is_lowerable(op.name) or op.decompositions(), op.name
 
 
 def test_what_no_family_runs_has_no_layers() -> None:

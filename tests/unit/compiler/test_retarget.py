@@ -133,7 +133,7 @@ def test_the_ordinary_route_stops_at_the_floor_of_mil() -> None:
 
 def test_every_operation_that_is_decomposed_has_a_decomposition() -> None:
     decomposed = {name for name, op in ops().items() if op.support.below == "decompose"}
-    assert decomposed == {name for name in decomposed if ops()[name].decompositions}
+    assert decomposed == {name for name in decomposed if ops()[name].decompositions()}
 
 
 def test_an_unknown_route_is_refused() -> None:

@@ -114,11 +114,11 @@ def test_expand_is_the_first_decomposition() -> None:
     assert af.reference(y, [np.array([1.0, -2.0])])["y"].tolist() == pytest.approx([0.731058579, -0.238405844])
 
 
-@pytest.mark.parametrize("name", sorted(name for name, op in ops().items() if op.decompositions))
+@pytest.mark.parametrize("name", sorted(name for name, op in ops().items() if op.decompositions()))
 def test_decompositions_say_what_they_are(name: str) -> None:
-    names = [one.name for one in ops()[name].decompositions]
+    names = [one.name for one in ops()[name].decompositions()]
     assert len(set(names)) == len(names)
-    for one in ops()[name].decompositions:
+    for one in ops()[name].decompositions():
         assert one.form
         assert one.evidence.source
 

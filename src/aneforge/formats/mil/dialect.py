@@ -47,7 +47,7 @@ def mil_objection(node: Node) -> Objection | None:
         return check(node)
     if node.op.mil_name is not None:
         return None
-    supplied = any(one.supplies for one in node.op.decompositions)
+    supplied = any(one.supplies for one in node.op.decompositions())
     return Objection(
         "it has no form in MIL text",
         remedy=f"it runs as {node.op.surface}: write a network description, or build it from other operations",

@@ -73,7 +73,7 @@ def no_layer(node: Node) -> Objection:
     """Return why an operation has no layer, and the nearest form that has one."""
     table = forms_table()
     entry = table.forms.get(node.op.name)
-    composite = entry is None and any(not one.supplies for one in node.op.decompositions)
+    composite = entry is None and any(not one.supplies for one in node.op.decompositions())
     reason = table.groups[entry.group].reason if entry else "nobody has said how a description has it"
     return Objection(
         f"a network description cannot express it: {reason}",
@@ -84,7 +84,7 @@ def no_layer(node: Node) -> Objection:
 
 def narrow_arithmetic(node: Node) -> Objection | None:
     """Refuse to compute in another element type than the layers have; what rounds nothing moves any elements."""
-    if node.types[0].dtype == ENGINE_TYPE or all(one.same_bits for one in node.op.decompositions):
+    if node.types[0].dtype == ENGINE_TYPE or all(one.same_bits for one in node.op.decompositions()):
         return None
     return Objection(
         "layers of a description compute in Float16",

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import logistic, rectify, reshape_along, softmax
 from aneforge.ops.common import F2, LIKELY_F0, axis_attribute
-from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -329,7 +328,7 @@ RELU = unary(
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=pointwise.RELU,
+    gradient=lambda: gradients.pointwise.RELU,
 )
 RELU6 = unary(
     "relu6",
@@ -341,9 +340,9 @@ RELU6 = unary(
     codomain=Codomain(0.0, 6.0, minus_zero=False),
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.RELU6,),
+    decompositions=lambda: (decompositions.activations.RELU6,),
     in_mil=True,
-    gradient=pointwise.RELU6,
+    gradient=lambda: gradients.pointwise.RELU6,
 )
 LEAKY_RELU = unary(
     "leaky_relu",
@@ -356,7 +355,7 @@ LEAKY_RELU = unary(
     codomain=leaky_codomain,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=pointwise.LEAKY_RELU,
+    gradient=lambda: gradients.pointwise.LEAKY_RELU,
 )
 PRELU = Op(
     name="prelu",
@@ -368,9 +367,9 @@ PRELU = Op(
     sample=sample_prelu,
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.PRELU, activations.PRELU_BY_RELU),
+    decompositions=lambda: (decompositions.activations.PRELU, decompositions.activations.PRELU_BY_RELU),
     in_mil=True,
-    gradient=pointwise.PRELU,
+    gradient=lambda: gradients.pointwise.PRELU,
 )
 CLAMPED_RELU = unary(
     "clamped_relu",
@@ -382,9 +381,9 @@ CLAMPED_RELU = unary(
     traits=BOUNDING,
     codomain=leaky_to_top_codomain,
     surface=Surface.FUSED,
-    decompositions=(activations.CLAMPED_RELU,),
+    decompositions=lambda: (decompositions.activations.CLAMPED_RELU,),
     in_mil=True,
-    gradient=pointwise.CLAMPED_RELU,
+    gradient=lambda: gradients.pointwise.CLAMPED_RELU,
 )
 THRESHOLDED_RELU = unary(
     "thresholded_relu",
@@ -398,7 +397,7 @@ THRESHOLDED_RELU = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=pointwise.THRESHOLDED_RELU,
+    gradient=lambda: gradients.pointwise.THRESHOLDED_RELU,
 )
 THRESHOLD = unary(
     "threshold",
@@ -413,9 +412,9 @@ THRESHOLD = unary(
     codomain=at_least_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.THRESHOLD,),
+    decompositions=lambda: (decompositions.activations.THRESHOLD,),
     in_mil=True,
-    gradient=pointwise.THRESHOLD,
+    gradient=lambda: gradients.pointwise.THRESHOLD,
 )
 CLIP = unary(
     "clip",
@@ -430,7 +429,7 @@ CLIP = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=pointwise.CLIP,
+    gradient=lambda: gradients.pointwise.CLIP,
 )
 ELU = unary(
     "elu",
@@ -444,7 +443,7 @@ ELU = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.ELU,
+    gradient=lambda: gradients.pointwise.ELU,
 )
 SIGMOID = unary(
     "sigmoid",
@@ -455,7 +454,7 @@ SIGMOID = unary(
     codomain=UNIT,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=pointwise.SIGMOID,
+    gradient=lambda: gradients.pointwise.SIGMOID,
 )
 SIGMOID_HARD = unary(
     "sigmoid_hard",
@@ -468,9 +467,9 @@ SIGMOID_HARD = unary(
     codomain=UNIT,
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.SIGMOID_HARD,),
+    decompositions=lambda: (decompositions.activations.SIGMOID_HARD,),
     in_mil=True,
-    gradient=pointwise.SIGMOID_HARD,
+    gradient=lambda: gradients.pointwise.SIGMOID_HARD,
 )
 TANH = unary(
     "tanh",
@@ -481,7 +480,7 @@ TANH = unary(
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=pointwise.TANH,
+    gradient=lambda: gradients.pointwise.TANH,
 )
 SCALED_TANH = unary(
     "scaled_tanh",
@@ -493,9 +492,9 @@ SCALED_TANH = unary(
     codomain=scaled_tangent_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.SCALED_TANH,),
+    decompositions=lambda: (decompositions.activations.SCALED_TANH,),
     in_mil=True,
-    gradient=pointwise.SCALED_TANH,
+    gradient=lambda: gradients.pointwise.SCALED_TANH,
 )
 GELU = unary(
     "gelu",
@@ -505,9 +504,9 @@ GELU = unary(
     attributes=(Attribute("mode", AttributeKind.TEXT, "EXACT", choices=GELU_MODES),),
     domain=Domain(attributes=draw_mode),
     surface=Surface.FUSED,
-    decompositions=(activations.GELU,),
+    decompositions=lambda: (decompositions.activations.GELU,),
     in_mil=True,
-    gradient=pointwise.GELU,
+    gradient=lambda: gradients.pointwise.GELU,
 )
 SILU = unary(
     "silu",
@@ -516,9 +515,9 @@ SILU = unary(
     sigmoid_linear,
     domain=Domain(-12, 12),
     surface=Surface.FUSED,
-    decompositions=(activations.SILU,),
+    decompositions=lambda: (decompositions.activations.SILU,),
     in_mil=True,
-    gradient=pointwise.SILU,
+    gradient=lambda: gradients.pointwise.SILU,
 )
 SOFTMAX = Op(
     name="softmax",
@@ -533,7 +532,7 @@ SOFTMAX = Op(
     surface=Surface.FUSED,
     support=replace(F2, gate="softmax_support"),
     in_mil=True,
-    gradient=pointwise.SOFTMAX,
+    gradient=lambda: gradients.pointwise.SOFTMAX,
 )
 SOFTPLUS = unary(
     "softplus",
@@ -545,7 +544,7 @@ SOFTPLUS = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=pointwise.SOFTPLUS,
+    gradient=lambda: gradients.pointwise.SOFTPLUS,
 )
 SOFTPLUS_PARAMETRIC = Op(
     name="softplus_parametric",
@@ -557,7 +556,7 @@ SOFTPLUS_PARAMETRIC = Op(
     sample=sample_softplus_parametric,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=pointwise.SOFTPLUS_PARAMETRIC,
+    gradient=lambda: gradients.pointwise.SOFTPLUS_PARAMETRIC,
 )
 SOFTSIGN = unary(
     "softsign",
@@ -568,9 +567,9 @@ SOFTSIGN = unary(
     codomain=Codomain(-1.0, 1.0, margin=2.0**-8),  # a product with a reciprocal from a table: 1.0029 is reached
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.SOFTSIGN,),
+    decompositions=lambda: (decompositions.activations.SOFTSIGN,),
     in_mil=True,
-    gradient=pointwise.SOFTSIGN,
+    gradient=lambda: gradients.pointwise.SOFTSIGN,
 )
 LINEAR_ACTIVATION = unary(
     "linear_activation",
@@ -582,5 +581,5 @@ LINEAR_ACTIVATION = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=pointwise.LINE,
+    gradient=lambda: gradients.pointwise.LINE,
 )

@@ -12,9 +12,9 @@ import math
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions
 from aneforge.ops.arithmetic import softmax
 from aneforge.ops.common import F2
-from aneforge.ops.decompositions import products
 from aneforge.ops.gradient import through
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
@@ -158,7 +158,7 @@ SDPA = Op(
     mil="scaled_dot_product_attention",
     opset="ios18",
     support=F2,
-    decompositions=(products.ATTENTION_BY_PRODUCTS, products.ATTENTION_ALIKE),
+    decompositions=lambda: (decompositions.products.ATTENTION_BY_PRODUCTS, decompositions.products.ATTENTION_ALIKE),
     in_mil=True,
-    gradient=through("products", "through products and softmax, which are computed again"),
+    gradient=lambda: through("products", "through products and softmax, which are computed again"),
 )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import DECOMPOSED
-from aneforge.ops.decompositions import movement, placing
-from aneforge.ops.gradients import moving
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_shape
@@ -149,9 +148,9 @@ PAD = Op(
     meaning=padded,
     sample=sample_pad,
     movement=Movement(adds=("constant_val",)),
-    decompositions=(movement.PADDED_BY_CONCAT, movement.MIRRORED_BY_GATHER),
+    decompositions=lambda: (decompositions.movement.PADDED_BY_CONCAT, decompositions.movement.MIRRORED_BY_GATHER),
     in_mil=True,
-    gradient=moving.BORDERED,
+    gradient=lambda: gradients.moving.BORDERED,
 )
 CROP = Op(
     name="crop",
@@ -168,9 +167,9 @@ CROP = Op(
     movement=Movement(),
     traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
-    decompositions=(movement.CROP_BY_VIEWS,),
+    decompositions=lambda: (decompositions.movement.CROP_BY_VIEWS,),
     in_mil=True,
-    gradient=moving.CROPPED,
+    gradient=lambda: gradients.moving.CROPPED,
 )
 BAND_PART = Op(
     name="band_part",
@@ -186,7 +185,7 @@ BAND_PART = Op(
     sample=sample_band_part,
     movement=Movement(adds=(0.0,)),
     support=DECOMPOSED,
-    decompositions=(placing.BAND,),
+    decompositions=lambda: (decompositions.placing.BAND,),
     in_mil=True,
-    gradient=moving.BAND,
+    gradient=lambda: gradients.moving.BAND,
 )

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import NOWHERE, dtype_attribute
-from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import looking_up, moving, reasons
 from aneforge.ops.op import Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
@@ -215,9 +214,9 @@ COND = Op(
     sample=sample_branch,
     movement=Movement(("true_values", "false_values")),
     support=INTERNAL,
-    decompositions=(movement.BRANCHES,),
+    decompositions=lambda: (decompositions.movement.BRANCHES,),
     in_mil=True,
-    gradient=moving.BRANCHES,
+    gradient=lambda: gradients.moving.BRANCHES,
 )
 WHILE_LOOP = Op(
     name="while_loop",
@@ -230,7 +229,7 @@ WHILE_LOOP = Op(
     sample=sample_loop,
     support=INTERNAL,
     in_mil=True,
-    gradient=reasons.FUNCTIONS,
+    gradient=lambda: gradients.reasons.FUNCTIONS,
 )
 CALL = Op(
     name="call",
@@ -243,7 +242,7 @@ CALL = Op(
     sample=sample_call,
     support=INTERNAL,
     in_mil=True,
-    gradient=reasons.FUNCTIONS,
+    gradient=lambda: gradients.reasons.FUNCTIONS,
 )
 MAKE_LIST = Op(
     name="make_list",
@@ -262,7 +261,7 @@ MAKE_LIST = Op(
     traits=LIST,
     support=NOWHERE,
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )
 LIST_LENGTH = Op(
     name="list_length",
@@ -274,7 +273,7 @@ LIST_LENGTH = Op(
     sample=sample_length,
     support=NOWHERE,
     in_mil=True,
-    gradient=reasons.INTEGERS,
+    gradient=lambda: gradients.reasons.INTEGERS,
 )
 LIST_READ = Op(
     name="list_read",
@@ -287,7 +286,7 @@ LIST_READ = Op(
     movement=Movement(("ls",)),
     support=NOWHERE,
     in_mil=True,
-    gradient=looking_up.READ_ELEMENT,
+    gradient=lambda: gradients.looking_up.READ_ELEMENT,
 )
 LIST_WRITE = Op(
     name="list_write",
@@ -301,7 +300,7 @@ LIST_WRITE = Op(
     movement=Movement(("ls", "value")),
     support=NOWHERE,
     in_mil=True,
-    gradient=looking_up.WRITTEN_ELEMENT,
+    gradient=lambda: gradients.looking_up.WRITTEN_ELEMENT,
 )
 LIST_GATHER = Op(
     name="list_gather",
@@ -314,7 +313,7 @@ LIST_GATHER = Op(
     movement=Movement(("ls",)),
     support=NOWHERE,
     in_mil=True,
-    gradient=looking_up.GATHERED_ELEMENTS,
+    gradient=lambda: gradients.looking_up.GATHERED_ELEMENTS,
 )
 LIST_SCATTER = Op(
     name="list_scatter",
@@ -328,5 +327,5 @@ LIST_SCATTER = Op(
     movement=Movement(("ls", "value")),
     support=NOWHERE,
     in_mil=True,
-    gradient=looking_up.SCATTERED_ELEMENTS,
+    gradient=lambda: gradients.looking_up.SCATTERED_ELEMENTS,
 )

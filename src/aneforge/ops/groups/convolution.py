@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import reshape_along, wide
 from aneforge.ops.common import LIKELY_F0
-from aneforge.ops.decompositions import products, strides
-from aneforge.ops.gradients import multiplying
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
@@ -258,7 +257,7 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     """Return a convolution; its forms differ in where the kernel comes from."""
     details["traits"] = CONVOLUTION | {Trait.FORWARD_CONVOLUTION}
     details["product"] = WEIGHTED
-    details["gradient"] = multiplying.CONVOLUTION
+    details["gradient"] = lambda: gradients.multiplying.CONVOLUTION
     return Op(
         name=name,
         category=CATEGORY,
@@ -273,9 +272,17 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     )
 
 
-CONV = convolution("conv", surface=Surface.FUSED, decompositions=(products.BIAS_ADDED, strides.BLOCKS), in_mil=True)
+CONV = convolution(
+    "conv",
+    surface=Surface.FUSED,
+    decompositions=lambda: (decompositions.products.BIAS_ADDED, decompositions.strides.BLOCKS),
+    in_mil=True,
+)
 NE_CONV = convolution(
-    "ne_conv", support=LIKELY_F0, decompositions=(products.PLAIN_CONVOLUTION, strides.BLOCKS), in_mil=True
+    "ne_conv",
+    support=LIKELY_F0,
+    decompositions=lambda: (decompositions.products.PLAIN_CONVOLUTION, decompositions.strides.BLOCKS),
+    in_mil=True,
 )
 DYNAMIC_CONV = convolution(
     "dynamic_conv",
@@ -283,7 +290,7 @@ DYNAMIC_CONV = convolution(
     surface=Surface.FUSED,
     mil="conv",
     catalogued=False,
-    decompositions=(products.BIAS_ADDED, strides.BLOCKS),
+    decompositions=lambda: (decompositions.products.BIAS_ADDED, decompositions.strides.BLOCKS),
     in_mil=True,
 )
 CONV_TRANSPOSE = Op(
@@ -299,7 +306,7 @@ CONV_TRANSPOSE = Op(
     surface=Surface.FUSED,
     traits=CONVOLUTION,
     product=WEIGHTED,
-    decompositions=(products.CONVOLUTION_OF_ZEROS, products.BIAS_ADDED),
+    decompositions=lambda: (decompositions.products.CONVOLUTION_OF_ZEROS, decompositions.products.BIAS_ADDED),
     in_mil=True,
-    gradient=multiplying.CONV_TRANSPOSE,
+    gradient=lambda: gradients.multiplying.CONV_TRANSPOSE,
 )

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.common import DECOMPOSED, F2, LIKELY_F0, epsilon_attribute
-from aneforge.ops.decompositions import activations, remainders
 from aneforge.ops.forms import Domain, binary, unary
-from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.results import EVERYTHING, FROM_ZERO, Codomain, Movement, Taking
 from aneforge.ops.sampling import NUMBERS
@@ -103,7 +102,7 @@ ABS = unary(
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=pointwise.ABS,
+    gradient=lambda: gradients.pointwise.ABS,
 )
 SQUARE = unary(
     "square",
@@ -113,9 +112,9 @@ SQUARE = unary(
     dtypes=NUMBERS,
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
-    decompositions=(activations.SQUARE,),
+    decompositions=lambda: (decompositions.activations.SQUARE,),
     in_mil=True,
-    gradient=pointwise.SQUARE,
+    gradient=lambda: gradients.pointwise.SQUARE,
 )
 SQRT = unary(
     "sqrt",
@@ -127,7 +126,7 @@ SQRT = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.SQRT,
+    gradient=lambda: gradients.pointwise.SQRT,
 )
 RSQRT = unary(
     "rsqrt",
@@ -139,9 +138,9 @@ RSQRT = unary(
     codomain=reciprocal_root_codomain,
     surface=Surface.FUSED,
     support=F2,
-    decompositions=(activations.EPSILON_BEFORE,),
+    decompositions=lambda: (decompositions.activations.EPSILON_BEFORE,),
     in_mil=True,
-    gradient=pointwise.RSQRT,
+    gradient=lambda: gradients.pointwise.RSQRT,
 )
 INVERSE = unary(
     "inverse",
@@ -152,9 +151,9 @@ INVERSE = unary(
     domain=Domain(0.1, 9, lambda chooser: {"epsilon": chooser.choose([0.0, 1e-4])}),
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.EPSILON_BEFORE,),
+    decompositions=lambda: (decompositions.activations.EPSILON_BEFORE,),
     in_mil=True,
-    gradient=pointwise.INVERSE,
+    gradient=lambda: gradients.pointwise.INVERSE,
 )
 MULS = unary(
     "muls",
@@ -167,7 +166,7 @@ MULS = unary(
     mil="mul",
     catalogued=False,
     in_mil=True,
-    gradient=pointwise.MULS,
+    gradient=lambda: gradients.pointwise.MULS,
 )
 ADDS = unary(
     "adds",
@@ -181,7 +180,7 @@ ADDS = unary(
     mil="add",
     catalogued=False,
     in_mil=True,
-    gradient=pointwise.UNCHANGED,
+    gradient=lambda: gradients.pointwise.UNCHANGED,
 )
 
 ADD = binary(
@@ -191,9 +190,9 @@ ADD = binary(
     np.add,
     traits=MASKING,
     surface=Surface.FUSED,
-    decompositions=(activations.SPREAD_FIRST,),
+    decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
     in_mil=True,
-    gradient=pointwise.ADD,
+    gradient=lambda: gradients.pointwise.ADD,
 )
 SUB = binary(
     "sub",
@@ -202,9 +201,9 @@ SUB = binary(
     np.subtract,
     traits=MASKING,
     surface=Surface.FUSED,
-    decompositions=(activations.SPREAD_FIRST,),
+    decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
     in_mil=True,
-    gradient=pointwise.SUB,
+    gradient=lambda: gradients.pointwise.SUB,
 )
 MUL = binary(
     "mul",
@@ -212,9 +211,9 @@ MUL = binary(
     "x · y",
     np.multiply,
     surface=Surface.FUSED,
-    decompositions=(activations.SPREAD_FIRST,),
+    decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
     in_mil=True,
-    gradient=pointwise.MUL,
+    gradient=lambda: gradients.pointwise.MUL,
 )
 MAXIMUM = binary(
     "maximum",
@@ -224,9 +223,9 @@ MAXIMUM = binary(
     traits=EXTREME,
     movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,
-    decompositions=(activations.SPREAD_FIRST,),
+    decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
     in_mil=True,
-    gradient=pointwise.MAXIMUM,
+    gradient=lambda: gradients.pointwise.MAXIMUM,
 )
 MINIMUM = binary(
     "minimum",
@@ -236,9 +235,9 @@ MINIMUM = binary(
     traits=EXTREME,
     movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,
-    decompositions=(activations.SPREAD_FIRST,),
+    decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
     in_mil=True,
-    gradient=pointwise.MINIMUM,
+    gradient=lambda: gradients.pointwise.MINIMUM,
 )
 REAL_DIV = binary(
     "real_div",
@@ -247,9 +246,9 @@ REAL_DIV = binary(
     real_quotient,
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(activations.REAL_DIV, activations.REAL_DIV_BY_RECIPROCAL),
+    decompositions=lambda: (decompositions.activations.REAL_DIV, decompositions.activations.REAL_DIV_BY_RECIPROCAL),
     in_mil=True,
-    gradient=pointwise.REAL_DIV,
+    gradient=lambda: gradients.pointwise.REAL_DIV,
 )
 FLOOR_DIV = binary(
     "floor_div",
@@ -257,9 +256,9 @@ FLOOR_DIV = binary(
     "⌊x / y⌋",
     floor_quotient,
     support=LIKELY_F0,
-    decompositions=(activations.FLOOR_DIV, activations.FLOOR_DIV_BY_RECIPROCAL),
+    decompositions=lambda: (decompositions.activations.FLOOR_DIV, decompositions.activations.FLOOR_DIV_BY_RECIPROCAL),
     in_mil=True,
-    gradient=pointwise.STEPS_OF_TWO,
+    gradient=lambda: gradients.pointwise.STEPS_OF_TWO,
 )
 MOD = binary(
     "mod",
@@ -267,9 +266,9 @@ MOD = binary(
     "x − y · ⌊x / y⌋",
     remainder,
     support=DECOMPOSED,
-    decompositions=(remainders.LONG_DIVISION,),
+    decompositions=lambda: (decompositions.remainders.LONG_DIVISION,),
     in_mil=True,
-    gradient=pointwise.MOD,
+    gradient=lambda: gradients.pointwise.MOD,
 )
 POW = binary(
     "pow",
@@ -278,7 +277,7 @@ POW = binary(
     power,
     domain=Domain(0.1, 3),
     surface=Surface.FUSED,
-    decompositions=(activations.SPREAD_FIRST,),
+    decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
     in_mil=True,
-    gradient=pointwise.POW,
+    gradient=lambda: gradients.pointwise.POW,
 )

@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import LIKELY_F2, SHAPE, dtype_attribute
-from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import pointwise, reasons
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_representable
@@ -111,9 +110,9 @@ FILL = Op(
     meaning=fill,
     sample=sample_fill,
     support=LIKELY_F2,
-    decompositions=(movement.FILLED,),
+    decompositions=lambda: (decompositions.movement.FILLED,),
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )
 FILL_LIKE = Op(
     name="fill_like",
@@ -129,9 +128,9 @@ FILL_LIKE = Op(
     sample=sample_fill_like,
     opset="ios16",
     support=LIKELY_F2,
-    decompositions=(movement.FILLED,),
+    decompositions=lambda: (decompositions.movement.FILLED,),
     in_mil=True,
-    gradient=pointwise.STEPS,
+    gradient=lambda: gradients.pointwise.STEPS,
 )
 RANGE_1D = Op(
     name="range_1d",
@@ -148,7 +147,7 @@ RANGE_1D = Op(
     meaning=number_range,
     sample=sample_range,
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops import gradients
 from aneforge.ops.common import F2, LIKELY_F2, epsilon_attribute
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, WITHIN_ONE
 from aneforge.ops.sampling import NUMBERS, Chooser
@@ -58,7 +58,7 @@ ERF = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.ERF,
+    gradient=lambda: gradients.pointwise.ERF,
 )
 EXP = unary(
     "exp",
@@ -70,7 +70,7 @@ EXP = unary(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
-    gradient=pointwise.EXP,
+    gradient=lambda: gradients.pointwise.EXP,
 )
 EXP2 = unary(
     "exp2",
@@ -82,7 +82,7 @@ EXP2 = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.EXP2,
+    gradient=lambda: gradients.pointwise.EXP2,
 )
 LOG = unary(
     "log",
@@ -94,7 +94,7 @@ LOG = unary(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
-    gradient=pointwise.LOG,
+    gradient=lambda: gradients.pointwise.LOG,
 )
 LOG2 = unary(
     "log2",
@@ -105,7 +105,7 @@ LOG2 = unary(
     support=F2,
     catalogued=False,
     in_mil=False,
-    gradient=pointwise.LOG2,
+    gradient=lambda: gradients.pointwise.LOG2,
 )
 SIGN = unary(
     "sign",
@@ -117,7 +117,7 @@ SIGN = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.STEPS,
+    gradient=lambda: gradients.pointwise.STEPS,
 )
 CEIL = unary(
     "ceil",
@@ -129,7 +129,7 @@ CEIL = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.STEPS,
+    gradient=lambda: gradients.pointwise.STEPS,
 )
 FLOOR = unary(
     "floor",
@@ -141,7 +141,7 @@ FLOOR = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.STEPS,
+    gradient=lambda: gradients.pointwise.STEPS,
 )
 ROUND = unary(
     "round",
@@ -153,5 +153,5 @@ ROUND = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.STEPS,
+    gradient=lambda: gradients.pointwise.STEPS,
 )

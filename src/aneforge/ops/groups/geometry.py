@@ -11,8 +11,8 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import gradients
 from aneforge.ops.common import LIKELY_BRIDGE_F0
-from aneforge.ops.gradients import multiplying, pointwise, reasons, reducing
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import Movement, Taking
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -231,7 +231,7 @@ CROSS_PRODUCT = Op(
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=multiplying.CROSS_PRODUCT,
+    gradient=lambda: gradients.multiplying.CROSS_PRODUCT,
 )
 CROSS_CORRELATION = Op(
     name="cross_correlation",
@@ -246,7 +246,7 @@ CROSS_CORRELATION = Op(
     in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
-    gradient=multiplying.CORRELATION,
+    gradient=lambda: gradients.multiplying.CORRELATION,
 )
 COST_VOLUME = Op(
     name="cost_volume",
@@ -260,7 +260,7 @@ COST_VOLUME = Op(
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=multiplying.COST_VOLUME,
+    gradient=lambda: gradients.multiplying.COST_VOLUME,
 )
 FPS = Op(
     name="fps",
@@ -276,7 +276,7 @@ FPS = Op(
     in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
-    gradient=reducing.FARTHEST,
+    gradient=lambda: gradients.reducing.FARTHEST,
 )
 RADIUS_SEARCH = Op(
     name="radius_search",
@@ -291,7 +291,7 @@ RADIUS_SEARCH = Op(
     in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
-    gradient=pointwise.STEPS_OF_TWO,
+    gradient=lambda: gradients.pointwise.STEPS_OF_TWO,
 )
 MATRIX_DECOMPOSITION = Op(
     name="matrix_decomposition",
@@ -309,5 +309,5 @@ MATRIX_DECOMPOSITION = Op(
     sample=sample_matrix_decomposition,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=reasons.UNKNOWN_MATHEMATICS,
+    gradient=lambda: gradients.reasons.UNKNOWN_MATHEMATICS,
 )

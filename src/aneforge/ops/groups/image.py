@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2, SHAPE
-from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.gradients import moving, pointwise, reasons, sizing
 from aneforge.ops.interpolation import (
     SAMPLING_MODES,
     bilinear,
@@ -346,9 +345,9 @@ RESIZE_OP = Op(
     traits=frozenset({Trait.RESIZING}),
     opset="ios17",
     support=RESIZE,
-    decompositions=(movement.NEAREST_BY_GATHER,),
+    decompositions=lambda: (decompositions.movement.NEAREST_BY_GATHER,),
     in_mil=True,
-    gradient=sizing.RESIZED,
+    gradient=lambda: gradients.sizing.RESIZED,
 )
 RESIZE_BILINEAR = Op(
     name="resize_bilinear",
@@ -364,7 +363,7 @@ RESIZE_BILINEAR = Op(
     surface=Surface.FUSED,
     support=RESIZE,
     in_mil=True,
-    gradient=sizing.RESIZED_LINEARLY,
+    gradient=lambda: gradients.sizing.RESIZED_LINEARLY,
 )
 RESIZE_NEAREST_NEIGHBOR = Op(
     name="resize_nearest_neighbor",
@@ -380,7 +379,7 @@ RESIZE_NEAREST_NEIGHBOR = Op(
     surface=Surface.FUSED,
     support=RESIZE,
     in_mil=True,
-    gradient=sizing.NEAREST,
+    gradient=lambda: gradients.sizing.NEAREST,
 )
 UPSAMPLE_BILINEAR = Op(
     name="upsample_bilinear",
@@ -400,7 +399,7 @@ UPSAMPLE_BILINEAR = Op(
     surface=Surface.FUSED,
     support=RESIZE,
     in_mil=True,
-    gradient=sizing.UPSAMPLED_LINEARLY,
+    gradient=lambda: gradients.sizing.UPSAMPLED_LINEARLY,
 )
 UPSAMPLE_NEAREST_NEIGHBOR = Op(
     name="upsample_nearest_neighbor",
@@ -415,7 +414,7 @@ UPSAMPLE_NEAREST_NEIGHBOR = Op(
     traits=frozenset({Trait.RESIZING}),
     support=RESIZE,
     in_mil=True,
-    gradient=sizing.NEAREST,
+    gradient=lambda: gradients.sizing.NEAREST,
 )
 UPSAMPLE = Op(
     name="upsample",
@@ -432,9 +431,9 @@ UPSAMPLE = Op(
     mil="upsample_nearest_neighbor",
     support=RESIZE,
     catalogued=False,
-    decompositions=(movement.UPSAMPLED_BY_FACTORS,),
+    decompositions=lambda: (decompositions.movement.UPSAMPLED_BY_FACTORS,),
     in_mil=True,
-    gradient=moving.UPSAMPLED,
+    gradient=lambda: gradients.moving.UPSAMPLED,
 )
 GAMMA = unary(
     "gamma",
@@ -444,7 +443,7 @@ GAMMA = unary(
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=pointwise.GAMMA,
+    gradient=lambda: gradients.pointwise.GAMMA,
 )
 DEGAMMA = unary(
     "degamma",
@@ -454,7 +453,7 @@ DEGAMMA = unary(
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F2,
     in_mil=True,
-    gradient=pointwise.DEGAMMA,
+    gradient=lambda: gradients.pointwise.DEGAMMA,
 )
 BYTES = Codomain(0.0, 255.0, minus_zero=False)
 PIXEL_BUFFER_TO_TENSOR = Op(
@@ -469,7 +468,7 @@ PIXEL_BUFFER_TO_TENSOR = Op(
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=reasons.OF_BYTES,
+    gradient=lambda: gradients.reasons.OF_BYTES,
 )
 TENSOR_TO_PIXEL_BUFFER = Op(
     name="tensor_to_pixel_buffer",
@@ -483,5 +482,5 @@ TENSOR_TO_PIXEL_BUFFER = Op(
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=reasons.INTEGERS,
+    gradient=lambda: gradients.reasons.INTEGERS,
 )

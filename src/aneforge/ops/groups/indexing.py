@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import DECOMPOSED, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
-from aneforge.ops.decompositions import placing
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import looking_up, reasons
 from aneforge.ops.groups.elementwise import real_quotient
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import Codomain, Movement
@@ -259,7 +258,7 @@ GATHER = Op(
     support=LIKELY_F2,
     traits=INDICES | {Trait.GATHERING},
     in_mil=True,
-    gradient=looking_up.GATHERED,
+    gradient=lambda: gradients.looking_up.GATHERED,
 )
 GATHER_ALONG_AXIS = Op(
     name="gather_along_axis",
@@ -274,7 +273,7 @@ GATHER_ALONG_AXIS = Op(
     support=LIKELY_F2,
     traits=INDICES | {Trait.GATHERING},
     in_mil=True,
-    gradient=looking_up.GATHERED_ALONG,
+    gradient=lambda: gradients.looking_up.GATHERED_ALONG,
 )
 GATHER_ND = Op(
     name="gather_nd",
@@ -289,7 +288,7 @@ GATHER_ND = Op(
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     traits=INDICES | {Trait.GATHERING},
     in_mil=True,
-    gradient=looking_up.GATHERED_BY_COORDINATES,
+    gradient=lambda: gradients.looking_up.GATHERED_BY_COORDINATES,
 )
 GATHER_HW = Op(
     name="gather_hw",
@@ -304,7 +303,7 @@ GATHER_HW = Op(
     support=Support(floor=3, gate="texture_engine", mil_since=3),
     catalogued=False,
     traits=INDICES,
-    gradient=looking_up.GATHERED_PIXELS,
+    gradient=lambda: gradients.looking_up.GATHERED_PIXELS,
 )
 
 
@@ -433,10 +432,10 @@ SCATTER = Op(
     meaning=scatter,
     sample=sample_scatter,
     support=DECOMPOSED,
-    decompositions=(placing.SCATTER,),
+    decompositions=lambda: (decompositions.placing.SCATTER,),
     traits=SCATTERING,
     in_mil=True,
-    gradient=looking_up.SCATTERED,
+    gradient=lambda: gradients.looking_up.SCATTERED,
 )
 SCATTER_ALONG_AXIS = Op(
     name="scatter_along_axis",
@@ -448,10 +447,10 @@ SCATTER_ALONG_AXIS = Op(
     meaning=scatter_along_axis,
     sample=sample_scatter_along_axis,
     support=DECOMPOSED,
-    decompositions=(placing.SCATTER_ALONG_AXIS,),
+    decompositions=lambda: (decompositions.placing.SCATTER_ALONG_AXIS,),
     traits=SCATTERING,
     in_mil=True,
-    gradient=looking_up.SCATTERED_ALONG,
+    gradient=lambda: gradients.looking_up.SCATTERED_ALONG,
 )
 SCATTER_ND = Op(
     name="scatter_nd",
@@ -463,10 +462,10 @@ SCATTER_ND = Op(
     meaning=scatter_nd,
     sample=sample_scatter_nd,
     support=DECOMPOSED,
-    decompositions=(placing.SCATTER_ND,),
+    decompositions=lambda: (decompositions.placing.SCATTER_ND,),
     traits=SCATTERING,
     in_mil=True,
-    gradient=looking_up.SCATTERED_BY_COORDINATES,
+    gradient=lambda: gradients.looking_up.SCATTERED_BY_COORDINATES,
 )
 
 
@@ -544,10 +543,10 @@ ONE_HOT = Op(
     sample=sample_one_hot,
     codomain=one_hot_codomain,
     support=DECOMPOSED,
-    decompositions=(placing.EQUAL_PLACES,),
+    decompositions=lambda: (decompositions.placing.EQUAL_PLACES,),
     traits=INDICES,
     in_mil=True,
-    gradient=reasons.INTEGERS,
+    gradient=lambda: gradients.reasons.INTEGERS,
 )
 NON_ZERO = Op(
     name="non_zero",
@@ -560,5 +559,5 @@ NON_ZERO = Op(
     support=NOWHERE,
     traits=frozenset({Trait.DATA_SHAPE, Trait.INDICES}),
     in_mil=True,
-    gradient=reasons.INTEGERS,
+    gradient=lambda: gradients.reasons.INTEGERS,
 )

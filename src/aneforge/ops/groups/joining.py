@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import F2, axis_attribute
-from aneforge.ops.decompositions import movement
-from aneforge.ops.gradients import moving
 from aneforge.ops.op import Basis, Category, Op, Support, Surface, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
@@ -183,7 +182,7 @@ CONCAT = Op(
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
     in_mil=True,
-    gradient=moving.JOINED,
+    gradient=lambda: gradients.moving.JOINED,
 )
 STACK = Op(
     name="stack",
@@ -196,9 +195,9 @@ STACK = Op(
     sample=sample_stack,
     movement=Movement(("values",)),
     surface=Surface.FUSED,
-    decompositions=(movement.STACKED_BY_CONCAT,),
+    decompositions=lambda: (decompositions.movement.STACKED_BY_CONCAT,),
     in_mil=True,
-    gradient=moving.STACKED,
+    gradient=lambda: gradients.moving.STACKED,
 )
 SPLIT = Op(
     name="split",
@@ -216,9 +215,9 @@ SPLIT = Op(
     movement=Movement(),
     traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
-    decompositions=(movement.SPLIT_BY_VIEWS,),
+    decompositions=lambda: (decompositions.movement.SPLIT_BY_VIEWS,),
     in_mil=True,
-    gradient=moving.SPLIT,
+    gradient=lambda: gradients.moving.SPLIT,
 )
 TILE = Op(
     name="tile",
@@ -232,7 +231,7 @@ TILE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     support=F2,
-    decompositions=(movement.REPEATED_BY_CONCAT,),
+    decompositions=lambda: (decompositions.movement.REPEATED_BY_CONCAT,),
     in_mil=True,
-    gradient=moving.TILED,
+    gradient=lambda: gradients.moving.TILED,
 )

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import reshape_along, return_unchanged
 from aneforge.ops.common import BRIDGE_F0, LIKELY_BRIDGE_F0, SHAPE
-from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, binary
 from aneforge.ops.gradient import through
-from aneforge.ops.gradients import moving, pointwise
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
@@ -126,9 +125,9 @@ PE_ELEMENTWISE = binary(
     combined,
     attributes=(Attribute("mode", AttributeKind.TEXT, "add", choices=tuple(MODES)),),
     domain=Domain(attributes=draw_mode),
-    decompositions=(activations.NAMED_PAIR,),
+    decompositions=lambda: (decompositions.activations.NAMED_PAIR,),
     in_mil=True,
-    gradient=through("named", "that of the mode's operation"),
+    gradient=lambda: through("named", "that of the mode's operation"),
 )
 PE_GOC = Op(
     name="pe_goc",
@@ -139,9 +138,9 @@ PE_GOC = Op(
     meaning=apply_gain,
     sample=sample_goc,
     support=BRIDGE_F0,
-    decompositions=(activations.PLANAR_GAIN,),
+    decompositions=lambda: (decompositions.activations.PLANAR_GAIN,),
     in_mil=True,
-    gradient=pointwise.GOC,
+    gradient=lambda: gradients.pointwise.GOC,
 )
 NE_BYPASS = Op(
     name="ne_bypass",
@@ -154,7 +153,7 @@ NE_BYPASS = Op(
     movement=Movement(),
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=pointwise.UNCHANGED,
+    gradient=lambda: gradients.pointwise.UNCHANGED,
 )
 DYNAMIC_GOC = Op(
     name="dynamic_goc",
@@ -171,7 +170,7 @@ DYNAMIC_GOC = Op(
     in_mil=False,
     support=replace(LIKELY_BRIDGE_F0, gate="dynamic_gain_offset"),
     catalogued=False,
-    gradient=pointwise.GOC,
+    gradient=lambda: gradients.pointwise.GOC,
 )
 BROADCAST = Op(
     name="broadcast",
@@ -186,7 +185,7 @@ BROADCAST = Op(
     in_mil=False,
     support=Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.INTERNAL),
     catalogued=False,
-    gradient=moving.SPREAD,
+    gradient=lambda: gradients.moving.SPREAD,
 )
 SCALED_ELEMENTWISE = binary(
     "scaled_elementwise",
@@ -204,5 +203,5 @@ SCALED_ELEMENTWISE = binary(
     in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
-    gradient=pointwise.SCALED_PAIR,
+    gradient=lambda: gradients.pointwise.SCALED_PAIR,
 )

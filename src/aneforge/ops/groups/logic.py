@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import DECOMPOSED, LIKELY_F0
-from aneforge.ops.decompositions import logic, movement
 from aneforge.ops.forms import binary, comparison, unary
-from aneforge.ops.gradients import pointwise, reasons
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import UNIT, Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
@@ -41,7 +40,7 @@ def sample_select(chooser: Chooser) -> Sample:
     return Sample({name: Fill(one) for name, one in zip(("cond", "a", "b"), types, strict=True)})
 
 
-def join(name: str, summary: str, meaning: Callable[..., Array], decomposition: Decomposition) -> Op:
+def join(name: str, summary: str, meaning: Callable[..., Array], ways: Callable[[], tuple[Decomposition, ...]]) -> Op:
     """Return a logical operation on pairs; no family runs one."""
     return binary(
         name,
@@ -51,8 +50,8 @@ def join(name: str, summary: str, meaning: Callable[..., Array], decomposition: 
         dtypes=("bool",),
         codomain=UNIT,
         support=DECOMPOSED,
-        decompositions=(decomposition,),
-        gradient=reasons.BOOLEANS,
+        decompositions=ways,
+        gradient=lambda: gradients.reasons.BOOLEANS,
         in_mil=True,
     )
 
@@ -63,7 +62,7 @@ EQUAL = comparison(
     np.equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=reasons.BOOLEANS,
+    gradient=lambda: gradients.reasons.BOOLEANS,
 )
 NOT_EQUAL = comparison(
     "not_equal",
@@ -71,7 +70,7 @@ NOT_EQUAL = comparison(
     np.not_equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=reasons.BOOLEANS,
+    gradient=lambda: gradients.reasons.BOOLEANS,
 )
 GREATER = comparison(
     "greater",
@@ -79,7 +78,7 @@ GREATER = comparison(
     np.greater,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=reasons.BOOLEANS,
+    gradient=lambda: gradients.reasons.BOOLEANS,
 )
 GREATER_EQUAL = comparison(
     "greater_equal",
@@ -87,7 +86,7 @@ GREATER_EQUAL = comparison(
     np.greater_equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=reasons.BOOLEANS,
+    gradient=lambda: gradients.reasons.BOOLEANS,
 )
 LESS = comparison(
     "less",
@@ -95,7 +94,7 @@ LESS = comparison(
     np.less,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=reasons.BOOLEANS,
+    gradient=lambda: gradients.reasons.BOOLEANS,
 )
 LESS_EQUAL = comparison(
     "less_equal",
@@ -103,7 +102,7 @@ LESS_EQUAL = comparison(
     np.less_equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=reasons.BOOLEANS,
+    gradient=lambda: gradients.reasons.BOOLEANS,
 )
 
 LOGICAL_NOT = unary(
@@ -116,11 +115,11 @@ LOGICAL_NOT = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=reasons.BOOLEANS,
+    gradient=lambda: gradients.reasons.BOOLEANS,
 )
-LOGICAL_AND = join("logical_and", "x and y", np.logical_and, logic.AND)
-LOGICAL_OR = join("logical_or", "x or y", np.logical_or, logic.OR)
-LOGICAL_XOR = join("logical_xor", "x or y, not both", np.logical_xor, logic.XOR)
+LOGICAL_AND = join("logical_and", "x and y", np.logical_and, lambda: (decompositions.logic.AND,))
+LOGICAL_OR = join("logical_or", "x or y", np.logical_or, lambda: (decompositions.logic.OR,))
+LOGICAL_XOR = join("logical_xor", "x or y, not both", np.logical_xor, lambda: (decompositions.logic.XOR,))
 
 SELECT = Op(
     name="select",
@@ -134,7 +133,7 @@ SELECT = Op(
     traits=frozenset({Trait.ELEMENTWISE, Trait.MASKING}),
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(movement.SELECT_OF_ONE_SHAPE,),
+    decompositions=lambda: (decompositions.movement.SELECT_OF_ONE_SHAPE,),
     in_mil=True,
-    gradient=pointwise.SELECT,
+    gradient=lambda: gradients.pointwise.SELECT,
 )

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.common import LIKELY_F0
-from aneforge.ops.decompositions import products
 from aneforge.ops.gradient import through
-from aneforge.ops.gradients import multiplying
 from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import Product
@@ -243,7 +242,7 @@ def general_product(name: str, **details: Unpack[Details]) -> Op:
     """Return a matrix product with MIL's operands and attributes."""
     details["traits"] = MATRIX_PRODUCT
     details["product"] = PAIR
-    details["gradient"] = multiplying.MATMUL
+    details["gradient"] = lambda: gradients.multiplying.MATMUL
     return Op(
         name=name,
         category=CATEGORY,
@@ -258,7 +257,9 @@ def general_product(name: str, **details: Unpack[Details]) -> Op:
     )
 
 
-MATMUL = general_product("matmul", surface=Surface.FUSED, decompositions=(products.MATRICES_OF_VECTORS,), in_mil=True)
+MATMUL = general_product(
+    "matmul", surface=Surface.FUSED, decompositions=lambda: (decompositions.products.MATRICES_OF_VECTORS,), in_mil=True
+)
 NE_MATMUL = general_product("ne_matmul", support=LIKELY_F0, in_mil=True)
 BMM = Op(
     name="bmm",
@@ -275,7 +276,7 @@ BMM = Op(
     mil="matmul",
     catalogued=False,
     in_mil=True,
-    gradient=multiplying.MATMUL,
+    gradient=lambda: gradients.multiplying.MATMUL,
 )
 BMM_W = Op(
     name="bmm_w",
@@ -292,7 +293,7 @@ BMM_W = Op(
     mil="matmul",
     catalogued=False,
     in_mil=True,
-    gradient=multiplying.MATMUL,
+    gradient=lambda: gradients.multiplying.MATMUL,
 )
 LINEAR = Op(
     name="linear",
@@ -310,9 +311,9 @@ LINEAR = Op(
     product=Product("x", "weight"),
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(products.LINEAR_BY_MATMUL, products.LINEAR_OF_ROWS),
+    decompositions=lambda: (decompositions.products.LINEAR_BY_MATMUL, decompositions.products.LINEAR_OF_ROWS),
     in_mil=True,
-    gradient=multiplying.LINEAR,
+    gradient=lambda: gradients.multiplying.LINEAR,
 )
 EINSUM = Op(
     name="einsum",
@@ -326,7 +327,7 @@ EINSUM = Op(
     sample=sample_einsum,
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(products.LABELS_BY_MATMUL,),
+    decompositions=lambda: (decompositions.products.LABELS_BY_MATMUL,),
     in_mil=True,
-    gradient=through("matmul", "through transposes and a matrix product"),
+    gradient=lambda: through("matmul", "through transposes and a matrix product"),
 )

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import euclidean_length, reshape_along
 from aneforge.ops.common import AXES, F2, LIKELY_BRIDGE_F2, LIKELY_F2, epsilon_attribute
-from aneforge.ops.decompositions import norms
-from aneforge.ops.gradients import normalising, reducing
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
@@ -167,14 +166,14 @@ BATCH_NORM = Op(
     sample=sample_batch_norm,
     surface=Surface.FUSED,
     support=F2,
-    decompositions=(
-        norms.BATCH_GAIN,
-        norms.AS_IMAGE,
-        norms.ONE_TYPE_OF_PARAMETERS,
-        norms.ONE_TYPE,
+    decompositions=lambda: (
+        decompositions.norms.BATCH_GAIN,
+        decompositions.norms.AS_IMAGE,
+        decompositions.norms.ONE_TYPE_OF_PARAMETERS,
+        decompositions.norms.ONE_TYPE,
     ),
     in_mil=True,
-    gradient=normalising.BATCH_NORM,
+    gradient=lambda: gradients.normalising.BATCH_NORM,
 )
 
 
@@ -232,13 +231,13 @@ LAYER_NORM = Op(
     sample=sample_layer_norm,
     surface=Surface.FUSED,
     support=F2,
-    decompositions=(
-        norms.LAYER_MEANS,
-        norms.ONE_TYPE_OF_PARAMETERS,
-        norms.ONE_TYPE,
+    decompositions=lambda: (
+        decompositions.norms.LAYER_MEANS,
+        decompositions.norms.ONE_TYPE_OF_PARAMETERS,
+        decompositions.norms.ONE_TYPE,
     ),
     in_mil=True,
-    gradient=normalising.LAYER_NORM,
+    gradient=lambda: gradients.normalising.LAYER_NORM,
 )
 
 
@@ -277,14 +276,14 @@ INSTANCE_NORM = Op(
     sample=sample_instance_norm,
     surface=Surface.FUSED,
     support=replace(F2, gate="instance_norm_support"),
-    decompositions=(
-        norms.INSTANCE_MEANS,
-        norms.AS_IMAGE,
-        norms.ONE_TYPE_OF_PARAMETERS,
-        norms.ONE_TYPE,
+    decompositions=lambda: (
+        decompositions.norms.INSTANCE_MEANS,
+        decompositions.norms.AS_IMAGE,
+        decompositions.norms.ONE_TYPE_OF_PARAMETERS,
+        decompositions.norms.ONE_TYPE,
     ),
     in_mil=True,
-    gradient=normalising.INSTANCE_NORM,
+    gradient=lambda: gradients.normalising.INSTANCE_NORM,
 )
 
 
@@ -331,8 +330,8 @@ CHANNEL_LAYER_NORM = Op(
     in_mil=False,
     support=F2,
     catalogued=False,
-    decompositions=(norms.CHANNEL_MEANS,),
-    gradient=normalising.CHANNEL_LAYER_NORM,
+    decompositions=lambda: (decompositions.norms.CHANNEL_MEANS,),
+    gradient=lambda: gradients.normalising.CHANNEL_LAYER_NORM,
 )
 
 
@@ -376,8 +375,8 @@ GROUP_NORM = Op(
     in_mil=False,
     support=F2,
     catalogued=False,
-    decompositions=(norms.GROUP_MEANS, norms.GROUP_SUMS),
-    gradient=normalising.GROUP_NORM,
+    decompositions=lambda: (decompositions.norms.GROUP_MEANS, decompositions.norms.GROUP_SUMS),
+    gradient=lambda: gradients.normalising.GROUP_NORM,
 )
 
 
@@ -416,9 +415,9 @@ L2_NORM = Op(
     sample=sample_l2_norm,
     surface=Surface.FUSED,
     support=F2,
-    decompositions=(norms.LENGTH,),
+    decompositions=lambda: (decompositions.norms.LENGTH,),
     in_mil=True,
-    gradient=normalising.L2_NORM,
+    gradient=lambda: gradients.normalising.L2_NORM,
 )
 
 
@@ -456,8 +455,8 @@ RMS_NORM = Op(
     in_mil=False,
     support=F2,
     catalogued=False,
-    decompositions=(norms.SCALED_LENGTH,),
-    gradient=normalising.RMS_NORM,
+    decompositions=lambda: (decompositions.norms.SCALED_LENGTH,),
+    gradient=lambda: gradients.normalising.RMS_NORM,
 )
 
 
@@ -508,7 +507,7 @@ LOCAL_RESPONSE_NORM = Op(
     surface=Surface.FUSED,
     support=replace(LIKELY_F2, gate="lrn_support"),
     in_mil=True,
-    gradient=normalising.LOCAL_RESPONSE_NORM,
+    gradient=lambda: gradients.normalising.LOCAL_RESPONSE_NORM,
 )
 
 
@@ -543,7 +542,7 @@ LRN = Op(
     in_mil=False,
     support=replace(LIKELY_BRIDGE_F2, gate="lrn_support"),
     catalogued=False,
-    gradient=normalising.LRN,
+    gradient=lambda: gradients.normalising.LRN,
 )
 
 
@@ -588,5 +587,5 @@ MINMAX_NORM = Op(
     in_mil=False,
     support=replace(LIKELY_BRIDGE_F2, gate="minmax_norm_support"),
     catalogued=False,
-    gradient=reducing.MINMAX,
+    gradient=lambda: gradients.reducing.MINMAX,
 )

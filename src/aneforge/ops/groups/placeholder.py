@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from aneforge.ops import gradients
 from aneforge.ops.common import SHAPE, dtype_attribute
-from aneforge.ops.gradients import reasons
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import FLOATS, Chooser, Sample, draw_shape
 from aneforge.ops.signature import Attribute, AttributeKind
@@ -48,7 +48,7 @@ CONST = Op(
     sample=sample_const,
     support=EVERYWHERE,
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )
 INPUT = Op(
     name="input",
@@ -68,7 +68,7 @@ INPUT = Op(
     in_mil=False,
     support=EVERYWHERE,
     catalogued=False,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )
 STATE = Op(
     name="state",
@@ -85,5 +85,5 @@ STATE = Op(
     support=EVERYWHERE,
     catalogued=False,
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )

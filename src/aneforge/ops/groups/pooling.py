@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NotRequired, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.common import LIKELY_F0
-from aneforge.ops.decompositions import reductions
-from aneforge.ops.gradients import pooling_windows
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
@@ -189,7 +188,7 @@ MAX_POOL = Op(
     traits=POOLING | {Trait.EXTREME},
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=pooling_windows.LARGEST,
+    gradient=lambda: gradients.pooling_windows.LARGEST,
 )
 AVG_POOL = Op(
     name="avg_pool",
@@ -203,7 +202,7 @@ AVG_POOL = Op(
     surface=Surface.FUSED,
     traits=POOLING | {Trait.AVERAGING},
     in_mil=True,
-    gradient=pooling_windows.AVERAGE,
+    gradient=lambda: gradients.pooling_windows.AVERAGE,
 )
 L2_POOL = Op(
     name="l2_pool",
@@ -218,7 +217,7 @@ L2_POOL = Op(
     codomain=FROM_ZERO,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=pooling_windows.LENGTH,
+    gradient=lambda: gradients.pooling_windows.LENGTH,
 )
 
 
@@ -235,8 +234,8 @@ def unit_pool(name: str) -> Op:
         sample=pool_sampler(MODE, CEIL_MODE, EXCLUDE_PADDING),
         traits=POOLING,
         support=LIKELY_F0,
-        decompositions=(reductions.NAMED_POOL,),
-        gradient=pooling_windows.BY_MODE,
+        decompositions=lambda: (decompositions.reductions.NAMED_POOL,),
+        gradient=lambda: gradients.pooling_windows.BY_MODE,
         in_mil=True,
     )
 

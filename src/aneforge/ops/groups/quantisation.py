@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.common import LIKELY_BRIDGE_F2, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
-from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import pointwise, quantising, reasons
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalise_axis
@@ -467,7 +466,7 @@ CAST = Op(
     traits=frozenset({Trait.ELEMENTWISE}),
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=pointwise.CAST,
+    gradient=lambda: gradients.pointwise.CAST,
 )
 QUANTIZE = Op(
     name="quantize",
@@ -481,7 +480,7 @@ QUANTIZE = Op(
     opset="ios17",
     support=Support(floor=0, basis=Basis.SYMBOL),
     in_mil=True,
-    gradient=quantising.QUANTISED,
+    gradient=lambda: gradients.quantising.QUANTISED,
 )
 DEQUANTIZE = Op(
     name="dequantize",
@@ -494,9 +493,9 @@ DEQUANTIZE = Op(
     sample=sample_dequantize,
     opset="ios17",
     support=Support(floor=0, basis=Basis.SYMBOL),
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=quantising.DEQUANTISED,
+    gradient=lambda: gradients.quantising.DEQUANTISED,
 )
 CONSTEXPR_LUT_TO_DENSE = Op(
     name="constexpr_lut_to_dense",
@@ -509,9 +508,9 @@ CONSTEXPR_LUT_TO_DENSE = Op(
     sample=sample_dense_from_table,
     opset="ios18",
     support=LIKELY_F2,
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.OF_CONSTANTS,
+    gradient=lambda: gradients.reasons.OF_CONSTANTS,
 )
 CONSTEXPR_SPARSE_TO_DENSE = Op(
     name="constexpr_sparse_to_dense",
@@ -523,9 +522,9 @@ CONSTEXPR_SPARSE_TO_DENSE = Op(
     sample=sample_sparse,
     opset="ios18",
     support=LIKELY_F2,
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.OF_CONSTANTS,
+    gradient=lambda: gradients.reasons.OF_CONSTANTS,
 )
 CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_blockwise_shift_scale",
@@ -537,9 +536,9 @@ CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     sample=sample_scaled_blocks,
     opset="ios18",
     support=FROM_BLOCKS,
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.OF_CONSTANTS,
+    gradient=lambda: gradients.reasons.OF_CONSTANTS,
 )
 CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_sparse_blockwise_shift_scale",
@@ -556,9 +555,9 @@ CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     sample=sample_sparse_scaled,
     opset="ios18",
     support=FROM_BLOCKS,
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.OF_CONSTANTS,
+    gradient=lambda: gradients.reasons.OF_CONSTANTS,
 )
 CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     name="constexpr_affine_dequantize",
@@ -571,9 +570,9 @@ CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     sample=sample_affine_weights,
     opset="ios16",
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.FOLD),
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.OF_CONSTANTS,
+    gradient=lambda: gradients.reasons.OF_CONSTANTS,
 )
 CONSTEXPR_LUT_TO_SPARSE = Op(
     name="constexpr_lut_to_sparse",
@@ -586,9 +585,9 @@ CONSTEXPR_LUT_TO_SPARSE = Op(
     sample=sample_sparse_from_table,
     opset="ios18",
     support=LIKELY_BRIDGE_F2,
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.OF_CONSTANTS,
+    gradient=lambda: gradients.reasons.OF_CONSTANTS,
 )
 CONSTEXPR_CAST = Op(
     name="constexpr_cast",
@@ -602,7 +601,7 @@ CONSTEXPR_CAST = Op(
     traits=frozenset({Trait.ELEMENTWISE}),
     opset="ios16",
     support=NOWHERE,
-    decompositions=(movement.COMPUTED_BEFOREHAND,),
+    decompositions=lambda: (decompositions.movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=reasons.OF_CONSTANTS,
+    gradient=lambda: gradients.reasons.OF_CONSTANTS,
 )

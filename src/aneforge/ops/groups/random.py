@@ -13,10 +13,9 @@ from statistics import NormalDist
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import NOWHERE, SHAPE
-from aneforge.ops.decompositions import drawing
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.gradients import pointwise, reasons
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import FROM_ZERO, UNIT, Codomain
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -161,9 +160,9 @@ RANDOM_UNIFORM = Op(
     traits=RANDOM_TRAIT,
     codomain=uniform_codomain,
     support=BLOCK,
-    decompositions=(drawing.NUMBERS_OF_HOST,),
+    decompositions=lambda: (decompositions.drawing.NUMBERS_OF_HOST,),
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )
 RANDOM_NORMAL = Op(
     name="random_normal",
@@ -183,7 +182,7 @@ RANDOM_NORMAL = Op(
     traits=RANDOM_TRAIT,
     support=NOWHERE,
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )
 RANDOM_BERNOULLI = Op(
     name="random_bernoulli",
@@ -198,7 +197,7 @@ RANDOM_BERNOULLI = Op(
     codomain=UNIT,
     support=NOWHERE,
     in_mil=True,
-    gradient=reasons.NO_OPERANDS,
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )
 RANDOM_CATEGORICAL = Op(
     name="random_categorical",
@@ -217,7 +216,7 @@ RANDOM_CATEGORICAL = Op(
     codomain=FROM_ZERO,
     support=NOWHERE,
     in_mil=True,
-    gradient=reasons.INTEGERS,
+    gradient=lambda: gradients.reasons.INTEGERS,
 )
 DROPOUT = unary(
     "dropout",
@@ -231,8 +230,8 @@ DROPOUT = unary(
     in_mil=False,
     support=LAYER,
     catalogued=False,
-    decompositions=(drawing.MASK_OF_HOST,),
-    gradient=pointwise.DROPOUT,
+    decompositions=lambda: (decompositions.drawing.MASK_OF_HOST,),
+    gradient=lambda: gradients.pointwise.DROPOUT,
 )
 RANDOM = Op(
     name="random",
@@ -248,6 +247,6 @@ RANDOM = Op(
     in_mil=False,
     support=LAYER,
     catalogued=False,
-    decompositions=(drawing.NUMBERS_OF_HOST,),
-    gradient=reasons.NO_OPERANDS,
+    decompositions=lambda: (decompositions.drawing.NUMBERS_OF_HOST,),
+    gradient=lambda: gradients.reasons.NO_OPERANDS,
 )

@@ -7,8 +7,8 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import gradients
 from aneforge.ops.common import INDEX_DTYPES, NOWHERE, axis_attribute, index_dtype_attribute
-from aneforge.ops.gradients import reasons, reducing
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -232,7 +232,7 @@ TOPK = Op(
     support=Support(floor=3, mil_since=3),
     traits=frozenset({Trait.INDICES}),
     in_mil=True,
-    gradient=reducing.TOPK,
+    gradient=lambda: gradients.reducing.TOPK,
 )
 ARGSORT = Op(
     name="argsort",
@@ -247,7 +247,7 @@ ARGSORT = Op(
     support=Support(floor=3, basis=Basis.LIKELY, mil_since=3),
     traits=frozenset({Trait.INDICES, Trait.PLACES}),
     in_mil=True,
-    gradient=reasons.INTEGERS,
+    gradient=lambda: gradients.reasons.INTEGERS,
 )
 SORT = Op(
     name="sort",
@@ -263,7 +263,7 @@ SORT = Op(
     in_mil=False,
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
-    gradient=reducing.SORT,
+    gradient=lambda: gradients.reducing.SORT,
 )
 NON_MAXIMUM_SUPPRESSION = Op(
     name="non_maximum_suppression",
@@ -281,5 +281,5 @@ NON_MAXIMUM_SUPPRESSION = Op(
     opset="ios17",
     support=NOWHERE,
     in_mil=True,
-    gradient=reducing.KEPT_BOXES,
+    gradient=lambda: gradients.reducing.KEPT_BOXES,
 )

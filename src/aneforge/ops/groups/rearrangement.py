@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import LIKELY_BRIDGE_F2, LIKELY_F0, LIKELY_F2
-from aneforge.ops.decompositions import movement
-from aneforge.ops.gradients import moving
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any
@@ -132,7 +131,7 @@ SPACE_TO_DEPTH = exchange(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
-    gradient=moving.SPACE_TO_DEPTH,
+    gradient=lambda: gradients.moving.SPACE_TO_DEPTH,
 )
 DEPTH_TO_SPACE = exchange(
     "depth_to_space",
@@ -141,7 +140,7 @@ DEPTH_TO_SPACE = exchange(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
-    gradient=moving.DEPTH_TO_SPACE,
+    gradient=lambda: gradients.moving.DEPTH_TO_SPACE,
 )
 PIXEL_SHUFFLE = exchange(
     "pixel_shuffle",
@@ -152,7 +151,7 @@ PIXEL_SHUFFLE = exchange(
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
     in_mil=True,
-    gradient=moving.SHUFFLED,
+    gradient=lambda: gradients.moving.SHUFFLED,
 )
 PIXEL_UNSHUFFLE = exchange(
     "pixel_unshuffle",
@@ -164,7 +163,7 @@ PIXEL_UNSHUFFLE = exchange(
     opset="ios16",
     support=LIKELY_F0,
     in_mil=True,
-    gradient=moving.UNSHUFFLED,
+    gradient=lambda: gradients.moving.UNSHUFFLED,
 )
 SPACE_TO_CHANNEL = exchange(
     "space_to_channel",
@@ -175,7 +174,7 @@ SPACE_TO_CHANNEL = exchange(
     in_mil=False,
     support=Support(floor=2, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
-    gradient=moving.SPACE_TO_CHANNEL,
+    gradient=lambda: gradients.moving.SPACE_TO_CHANNEL,
 )
 CHANNEL_TO_SPACE = exchange(
     "channel_to_space",
@@ -186,7 +185,7 @@ CHANNEL_TO_SPACE = exchange(
     in_mil=False,
     support=LIKELY_BRIDGE_F2,
     catalogued=False,
-    gradient=moving.CHANNEL_TO_SPACE,
+    gradient=lambda: gradients.moving.CHANNEL_TO_SPACE,
 )
 
 
@@ -287,9 +286,9 @@ SPACE_TO_BATCH = Op(
     movement=Movement(adds=(0.0,)),
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
-    decompositions=(movement.SPACE_TO_BATCH, movement.SPACE_TO_BATCH_AFTER_PAD),
+    decompositions=lambda: (decompositions.movement.SPACE_TO_BATCH, decompositions.movement.SPACE_TO_BATCH_AFTER_PAD),
     in_mil=True,
-    gradient=moving.SPACE_TO_BATCH,
+    gradient=lambda: gradients.moving.SPACE_TO_BATCH,
 )
 BATCH_TO_SPACE = Op(
     name="batch_to_space",
@@ -306,7 +305,7 @@ BATCH_TO_SPACE = Op(
     movement=Movement(),
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
-    decompositions=(movement.BATCH_TO_SPACE, movement.BATCH_TO_SPACE_THEN_CROP),
+    decompositions=lambda: (decompositions.movement.BATCH_TO_SPACE, decompositions.movement.BATCH_TO_SPACE_THEN_CROP),
     in_mil=True,
-    gradient=moving.BATCH_TO_SPACE,
+    gradient=lambda: gradients.moving.BATCH_TO_SPACE,
 )

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions
 from aneforge.ops.arithmetic import logistic, rectify, return_unchanged
 from aneforge.ops.common import DECOMPOSED
-from aneforge.ops.decompositions import recurrent
 from aneforge.ops.gradient import through
 from aneforge.ops.op import Category, Op
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
@@ -389,9 +389,9 @@ RNN = Op(
     macs=one_way_macs,
     sample=sample_rnn,
     support=DECOMPOSED,
-    decompositions=(recurrent.RNN, recurrent.FORWARD),
+    decompositions=lambda: (decompositions.recurrent.RNN, decompositions.recurrent.FORWARD),
     in_mil=True,
-    gradient=through("steps", "through its steps"),
+    gradient=lambda: through("steps", "through its steps"),
 )
 GRU = Op(
     name="gru",
@@ -412,9 +412,9 @@ GRU = Op(
     sample=sample_gru,
     opset="ios18",
     support=DECOMPOSED,
-    decompositions=(recurrent.GRU, recurrent.FORWARD),
+    decompositions=lambda: (decompositions.recurrent.GRU, decompositions.recurrent.FORWARD),
     in_mil=True,
-    gradient=through("steps", "through its steps"),
+    gradient=lambda: through("steps", "through its steps"),
 )
 LSTM = Op(
     name="lstm",
@@ -444,7 +444,7 @@ LSTM = Op(
     macs=lstm_macs,
     sample=sample_lstm,
     support=DECOMPOSED,
-    decompositions=(recurrent.LSTM, recurrent.FORWARD),
+    decompositions=lambda: (decompositions.recurrent.LSTM, decompositions.recurrent.FORWARD),
     in_mil=True,
-    gradient=through("steps", "through its steps"),
+    gradient=lambda: through("steps", "through its steps"),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.common import (
     BRIDGE_F0,
@@ -20,9 +21,7 @@ from aneforge.ops.common import (
     axis_attribute,
     index_dtype_attribute,
 )
-from aneforge.ops.decompositions import reductions
 from aneforge.ops.forms import Details, Domain, reduction
-from aneforge.ops.gradients import pointwise, reasons, reducing
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -158,7 +157,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         traits=PLACES | {Trait.ARG_REDUCTION},
         codomain=FROM_ZERO,
         in_mil=True,
-        gradient=reasons.INTEGERS,
+        gradient=lambda: gradients.reasons.INTEGERS,
     )
 
 
@@ -234,7 +233,7 @@ REDUCE_SUM = reduction(
     "Σ x",
     total,
     dtypes=NUMBERS,
-    **{**FUSED_REDUCTION, "gradient": reducing.SUM},
+    **{**FUSED_REDUCTION, "gradient": lambda: gradients.reducing.SUM},
 )
 REDUCE_SUM_SQUARE = reduction(
     "reduce_sum_square",
@@ -243,9 +242,9 @@ REDUCE_SUM_SQUARE = reduction(
     dtypes=NUMBERS,
     codomain=FROM_ZERO,
     **FUSED,
-    decompositions=(reductions.SUM_SQUARE,),
+    decompositions=lambda: (decompositions.reductions.SUM_SQUARE,),
     traits=SQUARING,
-    gradient=reducing.SUM_SQUARE,
+    gradient=lambda: gradients.reducing.SUM_SQUARE,
 )
 REDUCE_L1_NORM = reduction(
     "reduce_l1_norm",
@@ -254,22 +253,22 @@ REDUCE_L1_NORM = reduction(
     dtypes=NUMBERS,
     codomain=FROM_ZERO,
     **FUSED,
-    decompositions=(reductions.L1_NORM,),
-    gradient=reducing.L1_NORM,
+    decompositions=lambda: (decompositions.reductions.L1_NORM,),
+    gradient=lambda: gradients.reducing.L1_NORM,
 )
 REDUCE_MAX = reduction(
     "reduce_max",
     "the largest x",
     largest,
     dtypes=NUMBERS,
-    **{**FUSED_EXTREME, "gradient": reducing.EXTREME},
+    **{**FUSED_EXTREME, "gradient": lambda: gradients.reducing.EXTREME},
 )
 REDUCE_MIN = reduction(
     "reduce_min",
     "the smallest x",
     smallest,
     dtypes=NUMBERS,
-    **{**FUSED_EXTREME, "gradient": reducing.EXTREME},
+    **{**FUSED_EXTREME, "gradient": lambda: gradients.reducing.EXTREME},
 )
 REDUCE_PROD = reduction(
     "reduce_prod",
@@ -279,13 +278,13 @@ REDUCE_PROD = reduction(
     dtypes=NUMBERS,
     support=NOWHERE,
     in_mil=True,
-    gradient=reducing.PRODUCT,
+    gradient=lambda: gradients.reducing.PRODUCT,
 )
 REDUCE_MEAN = reduction(
     "reduce_mean",
     "Σ x / n",
     mean,
-    **{**FUSED_REDUCTION, "gradient": reducing.MEAN},
+    **{**FUSED_REDUCTION, "gradient": lambda: gradients.reducing.MEAN},
 )
 REDUCE_L2_NORM = reduction(
     "reduce_l2_norm",
@@ -293,9 +292,9 @@ REDUCE_L2_NORM = reduction(
     euclidean_length,
     codomain=FROM_ZERO,
     **FUSED,
-    decompositions=(reductions.L2_NORM,),
+    decompositions=lambda: (decompositions.reductions.L2_NORM,),
     traits=SQUARING,
-    gradient=reducing.L2_NORM,
+    gradient=lambda: gradients.reducing.L2_NORM,
 )
 REDUCE_LOG_SUM = reduction(
     "reduce_log_sum",
@@ -303,7 +302,7 @@ REDUCE_LOG_SUM = reduction(
     log_of_total,
     domain=Domain(0.1, 9),
     **FUSED,
-    gradient=reducing.LOG_SUM,
+    gradient=lambda: gradients.reducing.LOG_SUM,
 )
 REDUCE_LOG_SUM_EXP = reduction(
     "reduce_log_sum_exp",
@@ -311,7 +310,7 @@ REDUCE_LOG_SUM_EXP = reduction(
     log_of_total_of_powers,
     domain=Domain(-900, 900),
     **FUSED,
-    gradient=reducing.LOG_SUM_EXP,
+    gradient=lambda: gradients.reducing.LOG_SUM_EXP,
 )
 SQ_AFTER_REDUCE = reduction(
     "sq_after_reduce",
@@ -328,9 +327,9 @@ SQ_AFTER_REDUCE = reduction(
         mil_otherwise=MilStatus.BRIDGE,
     ),
     catalogued=False,
-    decompositions=(reductions.SQUARE_AFTER_SUM,),
+    decompositions=lambda: (decompositions.reductions.SQUARE_AFTER_SUM,),
     traits=SQUARING,
-    gradient=reducing.SQUARE_OF_SUM,
+    gradient=lambda: gradients.reducing.SQUARE_OF_SUM,
 )
 
 REDUCE_ARGMAX = arg_reduction(
@@ -357,7 +356,7 @@ ARGMAX = Op(
     in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
-    gradient=pointwise.STEPS,
+    gradient=lambda: gradients.pointwise.STEPS,
 )
 GLOBAL_ARG_MIN_MAX = Op(
     name="global_arg_min_max",
@@ -376,8 +375,8 @@ GLOBAL_ARG_MIN_MAX = Op(
     catalogued=False,
     traits=PLACES,
     aliases={"global_argmax": {"mode": "max"}, "global_argmin": {"mode": "min"}},
-    decompositions=(reductions.ARG_REDUCTION_OF_ONE_ROW,),
-    gradient=pointwise.STEPS,
+    decompositions=lambda: (decompositions.reductions.ARG_REDUCTION_OF_ONE_ROW,),
+    gradient=lambda: gradients.pointwise.STEPS,
 )
 
 CUMSUM = Op(
@@ -395,5 +394,5 @@ CUMSUM = Op(
     sample=sample_cumsum,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=reducing.CUMSUM,
+    gradient=lambda: gradients.reducing.CUMSUM,
 )

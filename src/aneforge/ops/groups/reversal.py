@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import AXES, DECOMPOSED, LIKELY_F2
-from aneforge.ops.decompositions import placing
-from aneforge.ops.gradients import moving
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_shape
@@ -87,7 +86,7 @@ REVERSE = Op(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
-    gradient=moving.REVERSED,
+    gradient=lambda: gradients.moving.REVERSED,
 )
 REVERSE_SEQUENCE = Op(
     name="reverse_sequence",
@@ -100,7 +99,7 @@ REVERSE_SEQUENCE = Op(
     sample=sample_reverse_sequence,
     movement=Movement(),
     support=DECOMPOSED,
-    decompositions=(placing.TURNED,),
+    decompositions=lambda: (decompositions.placing.TURNED,),
     in_mil=True,
-    gradient=moving.REVERSED_SEQUENCE,
+    gradient=lambda: gradients.moving.REVERSED_SEQUENCE,
 )

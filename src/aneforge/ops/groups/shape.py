@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import AXES, BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE, axis_attribute
-from aneforge.ops.decompositions import movement
-from aneforge.ops.gradients import moving, pointwise, reasons
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import FROM_ZERO, Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
@@ -189,7 +188,7 @@ RESHAPE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=moving.RESHAPED,
+    gradient=lambda: gradients.moving.RESHAPED,
 )
 RESHAPE_LIKE = Op(
     name="reshape_like",
@@ -207,9 +206,9 @@ RESHAPE_LIKE = Op(
     movement=Movement(),
     opset="ios16",
     support=LIKELY_F0,
-    decompositions=(movement.RESHAPED,),
+    decompositions=lambda: (decompositions.movement.RESHAPED,),
     in_mil=True,
-    gradient=moving.RESHAPED_LIKE,
+    gradient=lambda: gradients.moving.RESHAPED_LIKE,
 )
 FLATTEN2D = Op(
     name="flatten2d",
@@ -222,9 +221,9 @@ FLATTEN2D = Op(
     sample=sample_flatten2d,
     movement=Movement(),
     surface=Surface.FUSED,
-    decompositions=(movement.RESHAPED,),
+    decompositions=lambda: (decompositions.movement.RESHAPED,),
     in_mil=True,
-    gradient=moving.RESHAPED,
+    gradient=lambda: gradients.moving.RESHAPED,
 )
 FLATTEN = Op(
     name="flatten",
@@ -239,7 +238,7 @@ FLATTEN = Op(
     in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
-    gradient=moving.RESHAPED,
+    gradient=lambda: gradients.moving.RESHAPED,
 )
 
 
@@ -348,9 +347,9 @@ EXPAND_DIMS = Op(
     sample=sample_expand_dims,
     movement=Movement(),
     surface=Surface.FUSED,
-    decompositions=(movement.RESHAPED,),
+    decompositions=lambda: (decompositions.movement.RESHAPED,),
     in_mil=True,
-    gradient=moving.RESHAPED,
+    gradient=lambda: gradients.moving.RESHAPED,
 )
 SQUEEZE = Op(
     name="squeeze",
@@ -363,9 +362,9 @@ SQUEEZE = Op(
     sample=sample_squeeze,
     movement=Movement(),
     surface=Surface.FUSED,
-    decompositions=(movement.RESHAPED,),
+    decompositions=lambda: (decompositions.movement.RESHAPED,),
     in_mil=True,
-    gradient=moving.RESHAPED,
+    gradient=lambda: gradients.moving.RESHAPED,
 )
 TRANSPOSE = Op(
     name="transpose",
@@ -379,7 +378,7 @@ TRANSPOSE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=moving.TRANSPOSED,
+    gradient=lambda: gradients.moving.TRANSPOSED,
 )
 IDENTITY = Op(
     name="identity",
@@ -392,7 +391,7 @@ IDENTITY = Op(
     movement=Movement(),
     support=LIKELY_F2,
     in_mil=True,
-    gradient=pointwise.UNCHANGED,
+    gradient=lambda: gradients.pointwise.UNCHANGED,
 )
 SHAPE = Op(
     name="shape",
@@ -405,5 +404,5 @@ SHAPE = Op(
     sample=sample_any,
     support=NOWHERE,
     in_mil=True,
-    gradient=reasons.INTEGERS,
+    gradient=lambda: gradients.reasons.INTEGERS,
 )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import BRIDGE_F0, LIKELY_F2, NOWHERE, axis_attribute
-from aneforge.ops.decompositions import movement
-from aneforge.ops.gradients import looking_up, moving
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
@@ -238,9 +237,9 @@ SLICE_BY_SIZE = Op(
     movement=Movement(),
     traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
-    decompositions=(movement.SLICE_OF_SIZE_BY_VIEWS,),
+    decompositions=lambda: (decompositions.movement.SLICE_OF_SIZE_BY_VIEWS,),
     in_mil=True,
-    gradient=moving.BLOCK,
+    gradient=lambda: gradients.moving.BLOCK,
 )
 SLICE_BY_INDEX = Op(
     name="slice_by_index",
@@ -254,9 +253,9 @@ SLICE_BY_INDEX = Op(
     movement=Movement(),
     traits=frozenset({Trait.SLICING}),
     support=Support(floor=0, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
-    decompositions=(movement.SLICE_BY_VIEWS,),
+    decompositions=lambda: (decompositions.movement.SLICE_BY_VIEWS,),
     in_mil=True,
-    gradient=moving.REGION,
+    gradient=lambda: gradients.moving.REGION,
 )
 SLICE_UPDATE = Op(
     name="slice_update",
@@ -271,7 +270,7 @@ SLICE_UPDATE = Op(
     opset="ios18",
     support=LIKELY_F2,
     in_mil=True,
-    gradient=moving.WRITTEN_REGION,
+    gradient=lambda: gradients.moving.WRITTEN_REGION,
 )
 
 
@@ -384,7 +383,7 @@ SLIDING_WINDOWS = Op(
     movement=Movement(),
     support=NOWHERE,
     in_mil=True,
-    gradient=moving.WINDOWS,
+    gradient=lambda: gradients.moving.WINDOWS,
 )
 INPUT_VIEW = Op(
     name="input_view",
@@ -406,7 +405,7 @@ INPUT_VIEW = Op(
     in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
-    gradient=moving.VIEW,
+    gradient=lambda: gradients.moving.VIEW,
 )
 DYNAMIC_SLICE = Op(
     name="dynamic_slice",
@@ -426,5 +425,5 @@ DYNAMIC_SLICE = Op(
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
     traits=frozenset({Trait.INDICES}),
-    gradient=looking_up.SLICED_FROM,
+    gradient=lambda: gradients.looking_up.SLICED_FROM,
 )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops import gradients
 from aneforge.ops.arithmetic import return_unchanged
 from aneforge.ops.common import F2, axis_attribute
-from aneforge.ops.gradients import moving, pointwise
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -134,7 +134,7 @@ READ_STATE = Op(
     opset="ios18",
     support=F2,
     in_mil=True,
-    gradient=pointwise.UNCHANGED,
+    gradient=lambda: gradients.pointwise.UNCHANGED,
 )
 WRITE_STATE = Op(
     name="write_state",
@@ -148,7 +148,7 @@ WRITE_STATE = Op(
     opset="ios18",
     support=F2,
     in_mil=True,
-    gradient=moving.STORED,
+    gradient=lambda: gradients.moving.STORED,
 )
 TENSOR_BUFFER_TO_TENSOR = Op(
     name="tensor_buffer_to_tensor",
@@ -162,7 +162,7 @@ TENSOR_BUFFER_TO_TENSOR = Op(
     opset="ios18",
     support=MOVER,
     in_mil=True,
-    gradient=pointwise.UNCHANGED,
+    gradient=lambda: gradients.pointwise.UNCHANGED,
 )
 TENSOR_TO_TENSOR_BUFFER = Op(
     name="tensor_to_tensor_buffer",
@@ -176,7 +176,7 @@ TENSOR_TO_TENSOR_BUFFER = Op(
     opset="ios18",
     support=LIKELY_MOVER,
     in_mil=True,
-    gradient=pointwise.UNCHANGED,
+    gradient=lambda: gradients.pointwise.UNCHANGED,
 )
 CIRCULAR_BUFFER_TO_TENSOR = Op(
     name="circular_buffer_to_tensor",
@@ -191,7 +191,7 @@ CIRCULAR_BUFFER_TO_TENSOR = Op(
     opset="ios18",
     support=MOVER,
     in_mil=True,
-    gradient=moving.TURNED_BUFFER,
+    gradient=lambda: gradients.moving.TURNED_BUFFER,
 )
 TENSOR_TO_CIRCULAR_BUFFER = Op(
     name="tensor_to_circular_buffer",
@@ -206,5 +206,5 @@ TENSOR_TO_CIRCULAR_BUFFER = Op(
     opset="ios18",
     support=MOVER,
     in_mil=True,
-    gradient=moving.WRITTEN_BUFFER,
+    gradient=lambda: gradients.moving.WRITTEN_BUFFER,
 )

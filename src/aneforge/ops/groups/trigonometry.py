@@ -9,10 +9,9 @@ import math
 
 import numpy as np
 
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import DECOMPOSED, F2
-from aneforge.ops.decompositions import trigonometry
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Below, Category, Support, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, WITHIN_ONE, Codomain, around_zero
 
@@ -34,9 +33,9 @@ SIN = unary(
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=F4,
-    decompositions=(trigonometry.SINE_BY_POLYNOMIAL,),
+    decompositions=lambda: (decompositions.trigonometry.SINE_BY_POLYNOMIAL,),
     in_mil=True,
-    gradient=pointwise.SIN,
+    gradient=lambda: gradients.pointwise.SIN,
 )
 COS = unary(
     "cos",
@@ -47,9 +46,9 @@ COS = unary(
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=F4,
-    decompositions=(trigonometry.COSINE_BY_POLYNOMIAL,),
+    decompositions=lambda: (decompositions.trigonometry.COSINE_BY_POLYNOMIAL,),
     in_mil=True,
-    gradient=pointwise.COS,
+    gradient=lambda: gradients.pointwise.COS,
 )
 ATAN = unary(
     "atan",
@@ -62,7 +61,7 @@ ATAN = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
-    gradient=pointwise.ATAN,
+    gradient=lambda: gradients.pointwise.ATAN,
 )
 
 TAN = unary(
@@ -71,9 +70,9 @@ TAN = unary(
     "tan x",
     np.tan,
     support=DECOMPOSED,
-    decompositions=(trigonometry.TAN,),
+    decompositions=lambda: (decompositions.trigonometry.TAN,),
     in_mil=True,
-    gradient=pointwise.TAN,
+    gradient=lambda: gradients.pointwise.TAN,
 )
 ASIN = unary(
     "asin",
@@ -83,9 +82,9 @@ ASIN = unary(
     domain=UNIT,
     codomain=RIGHT_ANGLE,
     support=DECOMPOSED,
-    decompositions=(trigonometry.ASIN,),
+    decompositions=lambda: (decompositions.trigonometry.ASIN,),
     in_mil=True,
-    gradient=pointwise.ASIN,
+    gradient=lambda: gradients.pointwise.ASIN,
 )
 ACOS = unary(
     "acos",
@@ -95,9 +94,9 @@ ACOS = unary(
     domain=UNIT,
     codomain=Codomain(0.0, math.pi),
     support=DECOMPOSED,
-    decompositions=(trigonometry.ACOS,),
+    decompositions=lambda: (decompositions.trigonometry.ACOS,),
     in_mil=True,
-    gradient=pointwise.ACOS,
+    gradient=lambda: gradients.pointwise.ACOS,
 )
 SINH = unary(
     "sinh",
@@ -105,9 +104,9 @@ SINH = unary(
     "(eˣ − e⁻ˣ) / 2",
     np.sinh,
     support=DECOMPOSED,
-    decompositions=(trigonometry.SINH,),
+    decompositions=lambda: (decompositions.trigonometry.SINH,),
     in_mil=True,
-    gradient=pointwise.SINH,
+    gradient=lambda: gradients.pointwise.SINH,
 )
 COSH = unary(
     "cosh",
@@ -116,9 +115,9 @@ COSH = unary(
     np.cosh,
     codomain=Codomain(low=1.0),
     support=DECOMPOSED,
-    decompositions=(trigonometry.COSH,),
+    decompositions=lambda: (decompositions.trigonometry.COSH,),
     in_mil=True,
-    gradient=pointwise.COSH,
+    gradient=lambda: gradients.pointwise.COSH,
 )
 ASINH = unary(
     "asinh",
@@ -127,9 +126,9 @@ ASINH = unary(
     np.arcsinh,
     domain=WIDE,
     support=DECOMPOSED,
-    decompositions=(trigonometry.INVERSE_SINH,),
+    decompositions=lambda: (decompositions.trigonometry.INVERSE_SINH,),
     in_mil=True,
-    gradient=pointwise.ASINH,
+    gradient=lambda: gradients.pointwise.ASINH,
 )
 ACOSH = unary(
     "acosh",
@@ -139,9 +138,9 @@ ACOSH = unary(
     domain=Domain(1, 9),
     codomain=FROM_ZERO,
     support=DECOMPOSED,
-    decompositions=(trigonometry.ACOSH,),
+    decompositions=lambda: (decompositions.trigonometry.ACOSH,),
     in_mil=True,
-    gradient=pointwise.ACOSH,
+    gradient=lambda: gradients.pointwise.ACOSH,
 )
 ATANH = unary(
     "atanh",
@@ -150,7 +149,7 @@ ATANH = unary(
     np.arctanh,
     domain=Domain(-0.99, 0.99),
     support=DECOMPOSED,
-    decompositions=(trigonometry.ATANH,),
+    decompositions=lambda: (decompositions.trigonometry.ATANH,),
     in_mil=True,
-    gradient=pointwise.ATANH,
+    gradient=lambda: gradients.pointwise.ATANH,
 )

@@ -11,8 +11,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.decompositions import movement
-from aneforge.ops.gradients import warping
+from aneforge.ops import decompositions, gradients
 from aneforge.ops.interpolation import SAMPLING_MODES, folded, grid_points, normalised, pixels, places, sampled
 from aneforge.ops.op import Category, Op, Support, Surface
 from aneforge.ops.results import Movement, Taking
@@ -323,9 +322,9 @@ CROP_RESIZE = Op(
     movement=Movement(adds=(0.0, "pad_value"), taking=Taking.BETWEEN),
     opset="ios17",
     support=TEXTURE,
-    decompositions=(movement.BOXES_WITH_IMAGES,),
+    decompositions=lambda: (decompositions.movement.BOXES_WITH_IMAGES,),
     in_mil=True,
-    gradient=warping.CROPPED,
+    gradient=lambda: gradients.warping.CROPPED,
 )
 RESAMPLE = Op(
     name="resample",
@@ -345,7 +344,7 @@ RESAMPLE = Op(
     movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     support=TEXTURE,
     in_mil=True,
-    gradient=warping.RESAMPLED,
+    gradient=lambda: gradients.warping.RESAMPLED,
 )
 AFFINE = Op(
     name="affine",
@@ -373,5 +372,5 @@ AFFINE = Op(
     surface=Surface.FUSED,
     support=TEXTURE,
     in_mil=True,
-    gradient=warping.TRANSFORMED,
+    gradient=lambda: gradients.warping.TRANSFORMED,
 )

@@ -119,7 +119,7 @@ def decomposition_of(subject: Subject) -> Decomposition | None:
     entry = ops().get(subject.op)
     if entry is None or entry.support.floor is not None or entry.support.below is Below.REJECT:
         return None
-    return entry.decompositions[0]
+    return entry.decompositions()[0]
 
 
 def computed_operands(decomposition: Decomposition, subject: Subject) -> list[str]:

@@ -139,7 +139,7 @@ def test_what_a_graph_holds_only_by_name_is_refused(name: str) -> None:
 LAYERS = sorted(
     name
     for name, op in ops().items()
-    if not op.in_mil and name != "input" and all(one.supplies for one in op.decompositions)
+    if not op.in_mil and name != "input" and all(one.supplies for one in op.decompositions())
 )
 """Operations that are layers of their own, and no others."""
 

@@ -1,0 +1,12 @@
+from . import activations as activations
+from . import drawing as drawing
+from . import logic as logic
+from . import movement as movement
+from . import norms as norms
+from . import placing as placing
+from . import products as products
+from . import recurrent as recurrent
+from . import reductions as reductions
+from . import remainders as remainders
+from . import strides as strides
+from . import trigonometry as trigonometry

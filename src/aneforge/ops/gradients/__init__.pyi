@@ -1,0 +1,11 @@
+from . import looking_up as looking_up
+from . import moving as moving
+from . import multiplying as multiplying
+from . import normalising as normalising
+from . import pointwise as pointwise
+from . import pooling_windows as pooling_windows
+from . import quantising as quantising
+from . import reasons as reasons
+from . import reducing as reducing
+from . import sizing as sizing
+from . import warping as warping
