@@ -227,6 +227,30 @@ def test_gain_and_offset_behind_sums(path: str, data: st.DataObject, axes: int, 
 
 @on_every_path
 @settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_gains_on_sums_that_lie_halfway_or_one_unit_beside(path: str, seed: int, alone: bool) -> None:  # noqa: FBT001 - drawn
+    """Sums are 2^11 + 1 and less than a unit of 2^-16 more or less: neither float32 nor fp16 tells them from a tie."""
+    generator = np.random.default_rng(seed)
+    channels = 12
+    x = np.empty((1, channels, 5, 9), np.float16)
+    x[:, 0::4], x[:, 1::4] = 2048.0, generator.integers(-3, 4, (1, 3, 5, 9))
+    x[:, 2::4], x[:, 3::4] = (
+        generator.integers(-2, 3, (1, 3, 5, 9)) * 2.0**-8,
+        generator.choice([0.0, -0.0], (1, 3, 5, 9)),
+    )
+    weight = np.where(np.arange(4) == 2, 2.0**-8, 1.0).astype(np.float16)
+    gain = generator.choice([1.0, -1.0, 2.0**-12, -(2.0**-20), 0.7998046875, 48.0, 0.0, 1e-300, 1e300], 3)
+    offset = generator.choice([0.0, -0.0, -2048.0, 2048.0, 2.0**-24, 0.33325, 1e-300], 3) * gain
+    kernels = weight.reshape(1, 4, 1, 1).repeat(3, axis=0)
+    with np.errstate(over="ignore"), using(path=path):
+        found = gained_convolution(x, kernels, gain, None if alone else offset, groups=3)
+    with np.errstate(over="ignore"), using(golden=True):
+        wanted = gained_convolution(x, kernels, gain, None if alone else offset, groups=3)
+    np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16))
+
+
+@on_every_path
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_gain_and_offset_behind_sums_of_winograd(path: str, data: st.DataObject) -> None:
     extents = data.draw(st.tuples(st.integers(1, 2), st.integers(1, 4), st.integers(1, 6), st.integers(1, 40)))

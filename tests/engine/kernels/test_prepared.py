@@ -126,6 +126,32 @@ def test_convolutions_of_every_channel_by_itself(path: str, data: st.DataObject,
 
 
 @on_every_path
+@pytest.mark.parametrize("scale", [2.0**-13, 2.0**-5, 6.0, 40.0, 300.0])
+@pytest.mark.parametrize(("stride", "extents"), [(1, (7, 7)), (2, (14, 15)), (1, (3, 130)), (2, (33, 1))])
+def test_channels_by_themselves_of_every_magnitude(
+    path: str, scale: float, stride: int, extents: tuple[int, int]
+) -> None:
+    """Sums in float32 without and with products that are dropped, and in double, in channels of one call."""
+    generator = np.random.default_rng(stride)
+    x = (generator.standard_normal((2, 40, *extents)) * scale).astype(np.float16)
+    weight = (generator.standard_normal((40, 1, 3, 3)) * 2.0 ** generator.integers(-9, 1, (40, 1, 1, 1))).astype(
+        np.float16
+    )
+    gain, offset = (generator.standard_normal(40).astype(np.float16).astype(np.float64) for _ in range(2))
+    window: golden.Window = {"stride": stride, "pad": 1, "groups": 40}
+    total = golden.convolution_sum(x, weight, **window).total()
+    wanted = golden.apply_gain(total, gain.reshape(-1, 1, 1), offset.reshape(-1, 1, 1))
+    ready = ready_convolution(x.shape, weight.shape, window, After(gain=gain, offset=offset), winograd=False)
+    assert ready is not None
+    for through in WAYS:
+        with using(path=path):
+            found, seen = ready(x, weight, through)
+        expected = mapped(wanted, through)
+        assert_same_bits(found, expected.view(np.float16))
+        assert seen == noted(wanted, expected)
+
+
+@on_every_path
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_a_projection_of_rows_that_comes_and_leaves_transposed(path: str, contiguous: bool) -> None:  # noqa: FBT001
     generator = np.random.default_rng(0)

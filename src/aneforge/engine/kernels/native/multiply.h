@@ -4,6 +4,7 @@
 #define ANEFORGE_MULTIPLY_H
 
 #include "exact.h"
+#include "leaving.h"
 #include "tile.h"
 #ifdef OWN_DOTS
 #include "dots_avx512.h"
@@ -104,27 +105,31 @@ static void finish_tile(const struct plan *plan, struct region *region, int32_t 
         store_rows(plan, region, tile, first_row, totals, sizeof *totals);
         return;
     }
+    const int64_t rows_there = at_most(plan->rows - first_row, rows), channel = region->group * plan->rows + first_row;
     const int32_t count = rows * TILE_LANES * region->scale;
+    const bool winograd = plan->layout == LAYOUT_WINOGRAD, widened = plan->unrounded || plan->behind.gain;
     double wide[PANEL_ROWS * RESULTS_LANES];
     uint16_t halves[PANEL_ROWS * RESULTS_LANES];
     int32_t start[TILE_TOTALS];
+    if (!failed && !winograd && !plan->unrounded) {
+        const int32_t lanes = (region->tile_first[tile + 1] - region->tile_first[tile]) * LANES;
+        for (int64_t row = 0; row < rows_there; row++)
+            leave_row(plan, channel + row, totals + row * TILE_LANES, lanes, halves + row * TILE_LANES);
+        store_tile(plan, region, tile, first_row, halves);
+        return;
+    }
     if (failed) memset(wide, 0, (size_t)count * sizeof *wide);
     if (failed) exact_tile(plan, region, tile, first_row, wide);
-    if (!failed && plan->layout == LAYOUT_WINOGRAD) set_start(plan, region, tile, first_row, rows, start);
-    const bool scaled = plan->behind.gain && !failed && !plan->unrounded && plan->layout != LAYOUT_WINOGRAD;
-    const bool widened = (plan->unrounded || plan->behind.gain) && !scaled;
-    if (scaled) leave_scaled(plan, region, first_row, totals, halves);
+    if (!failed && winograd) set_start(plan, region, tile, first_row, rows, start);
     if (!failed && widened) leave_wide(plan, totals, start, rows, wide);
-    if (!failed && !widened && !scaled) leave(plan, totals, start, rows, halves);
-    for (int32_t i = 0; i < count && failed && !widened; i++) halves[i] = leave_exact(wide[i]);
-    if (plan->behind.gain && !scaled) leave_gained(plan, region, first_row, wide, halves);
     if (plan->unrounded) {
         store_rows(plan, region, tile, first_row, wide, sizeof *wide);
         return;
     }
-    if (plan->behind.seen || plan->behind.table || plan->behind.rectifies) map_tile(plan, region, tile, first_row, halves);
-    if (plan->out_turned) store_turned(plan, region, tile, first_row, halves);
-    if (!plan->out_turned) store_rows(plan, region, tile, first_row, halves, sizeof *halves);
+    if (!failed && !widened) leave_combined(totals, start, rows, halves);
+    for (int32_t i = 0; i < count && failed && !widened; i++) halves[i] = leave_exact(wide[i]);
+    if (plan->behind.gain) leave_gained(plan, region, first_row, wide, halves);
+    store_tile(plan, region, tile, first_row, halves);
 }
 
 /* Add one block's products to one tile and, after the last block, store it. */
