@@ -147,7 +147,7 @@ def show_compiled(made: Emitted, phases: Path | None) -> None:
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
         print_wrapped(out, line, indent=2)
     show_layer_tasks(out, made.tasks)
-    for path in (made.path, phases):
+    for path in (made.path, *made.beside, phases):
         if path is not None:
             print_wrapped(out, f"wrote {path}")
 

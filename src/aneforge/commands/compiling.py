@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from functools import partial
 from pathlib import Path
@@ -64,6 +65,8 @@ class Emitted:
     notes: tuple[str, ...]
     tasks: tuple[LayerTasks, ...] = ()
     """The tasks of each layer, where a container was written."""
+    beside: tuple[str, ...] = ()
+    """The files after the first, where the model became several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,8 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
         where = place_of_form(emit, output if output is not None else default_name(name_of(model), emit, named[0].name))
         EMITTERS[emit].refuse(where.path, model)
         refuse_foreign(where.files, force=force)
+        for file in numbered_files(where.path) if emit == "hwx" else ():
+            refuse_foreign([file], force=force)
     if dump_phases is not None:
         refuse_folder(Path(dump_phases), model)
     subject = subject_of(model, shapes=shapes)
@@ -201,6 +206,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
             )
             for file, layer, runs in written.tasks
         ),
+        beside=tuple(map(str, written.beside)),
     )
 
 
@@ -216,6 +222,8 @@ class Written:
 
     path: Path | None
     """None where nothing was written."""
+    beside: tuple[Path, ...] = ()
+    """The files after the first, where it became several."""
     notes: tuple[str, ...] = ()
     tasks: tuple[tuple[str, TaskLayer, str], ...] = ()
     """File, layer and numbers of tasks, where it holds tasks."""
@@ -412,13 +420,28 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
     path.parent.mkdir(parents=True, exist_ok=True)
     if made.whole:
         write(made.files[0].container, path)
-        return Written(path, made.remarks, tuple(layer_tasks(path.name, made.files[0])))
-    paths = [path.with_suffix(f".{number}{path.suffix}") for number in range(len(made.files))]
+        return Written(path, notes=made.remarks, tasks=tuple(layer_tasks(path.name, made.files[0])))
+    paths = [numbered_file(path, number) for number in range(len(made.files))]
     for one, file in zip(paths, made.files, strict=True):
         write(file.container, one)
     parts = tuple(part_text(one.name, file) for one, file in zip(paths, made.files, strict=True))
     tasks = [one for place, file in zip(paths, made.files, strict=True) for one in layer_tasks(place.name, file)]
-    return Written(paths[0], (*parts, *refused, *made.remarks), tuple(tasks))
+    return Written(paths[0], tuple(paths[1:]), (*parts, *refused, *made.remarks), tuple(tasks))
+
+
+def numbered_file(path: Path, number: int) -> Path:
+    """Return the name of one of several files.
+
+    >>> print(numbered_file(Path("net.hwx"), 1))
+    net.1.hwx
+    """
+    return path.with_suffix(f".{number}{path.suffix}")
+
+
+def numbered_files(path: Path) -> Iterator[Path]:
+    """Yield the files that are there under the names of several, up to the first that is not."""
+    names = (numbered_file(path, number) for number in itertools.count())
+    return itertools.takewhile(Path.exists, names)
 
 
 def part_text(name: str, emitted: EmittedFile) -> str:
@@ -453,7 +476,7 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_ane(ane_of(made.files[0].container), path)
-    return Written(path, made.remarks, tuple(layer_tasks(path.name, made.files[0])))
+    return Written(path, notes=made.remarks, tasks=tuple(layer_tasks(path.name, made.files[0])))
 
 
 LINUX_STYLE = "v5"

@@ -46,6 +46,7 @@ BEGINNINGS = tuple(
             rb"<!doctype html>(?s:.*)<title>[^<]*: aneforge (?:report|evaluation)</title>",
             rb"# .*\n\n\*\*(?:passed|failed)\*\*: ",  # Markdown
             ",".join(CSV_COLUMNS).encode(),
+            rb"\xce\xfa\xef\xbe(?s:.*)\0aneforge \d[\w.]*\n",  # a compiled container: its identification
             rb"(?s:.*)\x0a.aneforge\.",  # an ONNX model with verdicts: keys of metadata
         ),
     )

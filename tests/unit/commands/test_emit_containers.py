@@ -10,7 +10,7 @@ import pytest
 import aneforge as af
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.compiling import compile_model
-from aneforge.errors import NotSupportedError
+from aneforge.errors import GraphError, NotSupportedError
 from aneforge.formats.hwx.layer_notes import layers_noted
 from aneforge.formats.hwx.read_hwx import read
 from aneforge.report.written import report_from_json, report_to_json
@@ -38,10 +38,21 @@ def test_a_whole_program_is_one_file(tmp_path: Path) -> None:
 def test_what_is_not_emitted_is_named(tmp_path: Path) -> None:
     made = compile_model(convolution().max_pool(2).tanh().relu().tanh(), "m1", "hwx", tmp_path / "net.hwx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.0.hwx", "net.1.hwx"]
-    assert made.path == str(tmp_path / "net.0.hwx")
+    assert (made.path, made.beside) == (str(tmp_path / "net.0.hwx"), (str(tmp_path / "net.1.hwx"),))
     assert made.notes[0] == "net.0.hwx: 1 layer, reads x, writes t2"
     assert made.notes[2].startswith("not emitted: ")
     assert "(max_pool): ANE-EMIT-001: no program of this operation is known" in made.notes[2]
+
+
+def test_none_of_several_files_replaces_what_another_tool_made(tmp_path: Path) -> None:
+    cut = convolution().max_pool(2).tanh().relu().tanh()
+    compile_model(cut, "m1", "hwx", tmp_path / "net.hwx")
+    compile_model(cut, "m1", "hwx", tmp_path / "net.hwx")
+    (tmp_path / "net.1.hwx").write_bytes(b"another tool's")
+    with pytest.raises(GraphError, match=r"net\.1\.hwx: something is there that aneforge did not make"):
+        compile_model(cut, "m1", "hwx", tmp_path / "net.hwx")
+    assert compile_model(cut, "m1", "hwx", tmp_path / "net.hwx", force=True).beside
+    assert (tmp_path / "net.1.hwx").read_bytes() != b"another tool's"
 
 
 def test_a_program_without_an_emitted_layer_is_an_error(tmp_path: Path) -> None:
