@@ -67,7 +67,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "runtime/hwx/",
     ),
     "translates another vocabulary: names of a format, or modes of an operation, that are spelt as operations are": (
-        "compiler/validators/checks/windows.py:MODES",
+        "compiler/validators/checks/products.py:MODES",
         "engine/kernels/operations.py:combined",
         "engine/planar.py:MODES",
         "engine/planar.py:scaled",

@@ -15,7 +15,6 @@ from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.timeline import round_time
-from aneforge.optimise.forms.native_attention import without_native_attention
 from aneforge.report.model import Change
 
 if TYPE_CHECKING:
@@ -48,11 +47,13 @@ class Changes:
     @cached_property
     def without_attention(self) -> tuple[int, Compiler] | None:
         """The graph with attention of products and softmax, and how many layers of attention that concerns."""
-        made = without_native_attention(self.graph)
-        if made is None:
-            return None
         count = sum(node.op.name == "sdpa" and bool(node.attributes["native"]) for node in self.graph.nodes)
-        return count, Compiler(made)
+        if not count:
+            return None
+        from aneforge.optimise.forms.native_attention import without_native_attention  # noqa: PLC0415 - few models have it
+
+        made = without_native_attention(self.graph)
+        return None if made is None else (count, Compiler(made))
 
     def of(self, chosen: Place, program: Program, work: ProgramWork, priced: Cost) -> tuple[Change, ...]:
         """Return what is worth changing on a target, the largest gain first; encoded weights stay as they are."""

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
 from aneforge.commands.divergences import compare_targets
-from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.preparing import Preparation, prepared_subject
-from aneforge.commands.sampling import SampleRuns
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
 from aneforge.compiler.verdict import with_compiled
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.commands.model_and_targets import Subject
+    from aneforge.commands.sampling import SampleRuns
     from aneforge.commands.sharing import Made
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import Graph, GraphLike
@@ -125,13 +124,12 @@ def check(
     chosen = chosen_targets(targets)
     subject, remarks = prepared_subject(subject, chosen, Preparation(asked.opt, asked.compress))
     found = verdicts(as_written(subject), [one.target for one in chosen])
-    samples, states = (None, {}) if asked.samples is None else feed_inputs(subject.graph, asked.samples)
-    runs = None if samples is None else SampleRuns(subject, samples, asked.samples or {})
+    runs, states = sample_runs(subject, asked.samples)
     compiler = Compiler(subject.graph)
     writer = TargetWriter(
         subject.graph,
         Asked(
-            samples,
+            None if runs is None else runs.samples,
             asked.ranges,
             deep=asked.deep,
             placement=asked.placement,
@@ -153,7 +151,7 @@ def check(
         nodes=writer.nodes,
         targets=tuple(reports),
         divergences=compare_targets(
-            subject.graph, made, asked.ranges, tell, deep=asked.deep or samples is not None, runs=runs
+            subject.graph, made, asked.ranges, tell, deep=asked.deep or runs is not None, runs=runs
         ),
         notes=(
             *subject.notes,
@@ -165,6 +163,17 @@ def check(
         ),
         tool=__version__,
     )
+
+
+def sample_runs(subject: Subject, given: Mapping[str, Array] | None) -> tuple[SampleRuns | None, Mapping[str, Array]]:
+    """Return what runs programs on the samples that were given, if any, and those that are values of states."""
+    if given is None:
+        return None, {}
+    from aneforge.commands.feeding import feed_inputs  # noqa: PLC0415 - few checks have samples
+    from aneforge.commands.sampling import SampleRuns  # noqa: PLC0415 - as above
+
+    samples, states = feed_inputs(subject.graph, given)
+    return SampleRuns(subject, samples, given), states
 
 
 def path_of(asked: str | None, subject: Subject) -> str:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from aneforge.commands.sampling import datapath_key
 from aneforge.graph.graph import read_promises
 from aneforge.report.model import DIFFERS, MAY_DIFFER, SAME, Difference, Divergence
+from aneforge.targets.watching import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
-__all__ = ["compare_targets"]
+__all__ = ["compare_targets", "datapath_key"]
 
 ANY = ""
 """Stands for any operation at a place."""
@@ -161,3 +161,9 @@ def reported(found: Found, at: Mapping[tuple[Location | None, str], int], first:
         for one in found.findings
     )
     return Divergence(first, second, str(found.on_silicon), differences, MAY_DIFFER if differences else SAME)
+
+
+def datapath_key(target: Target, compiled: Compiled) -> object:
+    """Return what the values of a program depend on: its layers, and all that is known of the target's datapath."""
+    datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
+    return id(compiled.program.layers), kind_of(target), datapath

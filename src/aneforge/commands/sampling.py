@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.commands.divergences import datapath_key
 from aneforge.commands.output_errors import output_error
 from aneforge.errors import NotSupportedError
 from aneforge.graph.reference import evaluate
-from aneforge.targets.watching import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.report.model import OutputError
     from aneforge.targets import Target
 
-__all__ = ["SampleRuns", "datapath_key"]
+__all__ = ["SampleRuns"]
 
 
 class SampleRuns:
@@ -61,9 +61,3 @@ class SampleRuns:
             for name, found in outputs.items()
             if name in self.wanted
         )
-
-
-def datapath_key(target: Target, compiled: Compiled) -> object:
-    """Return what the values of a program depend on: its layers, and all that is known of the target's datapath."""
-    datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
-    return id(compiled.program.layers), kind_of(target), datapath

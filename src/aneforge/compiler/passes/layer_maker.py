@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.targets import Target
 
-__all__ = ["LayerMaker", "merge_first_axes"]
+__all__ = ["LayerMaker", "cost_text", "merge_first_axes"]
 
 VIEWED_AXES = 4
 """Axes of a tensor that is viewed with one more after it."""
@@ -142,3 +142,9 @@ class LayerMaker:
         """Join the parts of a result; each is written where it belongs, so that joining copies nothing."""
         choices = {"in_place": True} if decision("parts_are_written_in_place").value is True else {}
         return self.add("concat", {"values": tuple(parts)}, {"axis": axis}, step=step, choices=choices)
+
+
+def cost_text(pieces: Sequence[Layer]) -> str:
+    """Return how many layers stand for one that was too large, and what they write."""
+    written = sum(value.type.nbytes for piece in pieces for value in piece.results)
+    return f"{len(pieces)} layers ({written} bytes)" if len(pieces) != 1 else f"1 layer ({written} bytes)"

@@ -9,7 +9,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
-from aneforge.compiler.passes.split_costs import cost_text
+from aneforge.compiler.passes.layer_maker import cost_text
 from aneforge.compiler.passes.tiling import Along, Cut, cut_layer, even_parts, sum_parts
 from aneforge.records import dataclass
 

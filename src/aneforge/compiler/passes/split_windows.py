@@ -10,10 +10,9 @@ from aneforge.compiler.passes.base import Pass
 from aneforge.compiler.passes.base import Phase as CompilerPhase
 from aneforge.compiler.passes.cuts import convolution_slides
 from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfuse
-from aneforge.compiler.passes.layer_maker import LayerMaker
+from aneforge.compiler.passes.layer_maker import LayerMaker, cost_text
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.compiler.passes.refusals import refuse_layer
-from aneforge.compiler.passes.split_costs import cost_text
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
 from aneforge.ops.windows import slides

@@ -13,6 +13,7 @@ import onnx
 from onnx import helper
 
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, schema_type
+from aneforge.formats.onnx.rules import RUNTIME_DOMAIN
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -20,16 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_SIGNATURES",
-    "RUNTIME_DOMAIN",
-    "RUNTIME_LAYOUT_DOMAINS",
     "RUNTIME_SIGNATURES",
     "Signature",
     "runtime_signature",
 ]
 
-RUNTIME_DOMAIN = "com.microsoft"
-RUNTIME_LAYOUT_DOMAINS = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
-"""Sets whose operators read layouts of one processor; models with them run where they were made."""
 KINDS = {
     "int": onnx.AttributeProto.INT,
     "float": onnx.AttributeProto.FLOAT,

@@ -15,13 +15,12 @@ from onnx import helper
 
 from aneforge.errors import GraphError, Location
 from aneforge.formats.onnx.call import Call
-from aneforge.formats.onnx.contributed import RUNTIME_DOMAIN, RUNTIME_LAYOUT_DOMAINS
 from aneforge.formats.onnx.dtypes import schema_type
 from aneforge.formats.onnx.functions import bound_attributes, function_of
 from aneforge.formats.onnx.onnx_values import Foreign, Held
 from aneforge.formats.onnx.ordering import every_node, live_nodes, node_name
 from aneforge.formats.onnx.registry import converter_of
-from aneforge.formats.onnx.rules import Rules, newest_version, rules_of
+from aneforge.formats.onnx.rules import RUNTIME_DOMAIN, RUNTIME_LAYOUT_DOMAINS, Rules, newest_version, rules_of
 from aneforge.formats.onnx.tensors import constant_of, sparse_constant_of
 from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import LOST, Interpreter, Lost, Place

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Protocol, cast
 import onnx
 import onnx.defs
 
-from aneforge.formats.onnx.contributed import RUNTIME_DOMAIN, runtime_signature
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["AttributeRule", "Bodies", "Rules", "newest_version", "rules_of"]
+__all__ = ["RUNTIME_DOMAIN", "RUNTIME_LAYOUT_DOMAINS", "AttributeRule", "Bodies", "Rules", "newest_version", "rules_of"]
 
+RUNTIME_DOMAIN = "com.microsoft"
+RUNTIME_LAYOUT_DOMAINS = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
+"""Sets whose operators read layouts of one processor; models with them run where they were made."""
 OpSchema = onnx.defs.OpSchema
 
 
@@ -105,6 +107,8 @@ def rules_of(operator: str, version: int, domain: str) -> Rules | None:
 
 def runtime_rules(operator: str, domain: str) -> Rules | None:
     """Return the rules of an operator that ONNX Runtime adds; None for one that is not known here."""
+    from aneforge.formats.onnx.contributed import runtime_signature  # noqa: PLC0415 - few models have such operators
+
     found = runtime_signature(operator, domain)
     if found is None:
         return None

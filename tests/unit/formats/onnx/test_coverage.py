@@ -9,9 +9,9 @@ from itertools import pairwise
 import onnx.defs
 import pytest
 
-from aneforge.formats.onnx.contributed import DEFAULT_SIGNATURES, RUNTIME_DOMAIN, RUNTIME_SIGNATURES
+from aneforge.formats.onnx.contributed import DEFAULT_SIGNATURES, RUNTIME_SIGNATURES
 from aneforge.formats.onnx.registry import converter_of, converters
-from aneforge.formats.onnx.rules import newest_version, rules_of
+from aneforge.formats.onnx.rules import RUNTIME_DOMAIN, newest_version, rules_of
 
 OLDEST = 7
 """Oldest version of the default operator set whose forms are all read."""

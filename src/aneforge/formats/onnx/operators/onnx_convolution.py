@@ -1,4 +1,4 @@
-"""Convolutions: plain, transposed, of integers, quantised, and with places that are computed."""
+"""Convolutions: plain, transposed, and with places that are computed. Those of integers are with the quantised ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.onnx_quantisation import dequantise_tensor, quantise_tensor
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.windows import Window, add_columns, convolve, convolve_transposed, place_count
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from aneforge.formats.onnx.call import Call
     from aneforge.formats.onnx.onnx_values import Value
-    from aneforge.formats.shared.emitter import Emitter
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -89,51 +87,6 @@ def convolution(call: Call, x: Value, weight: Value, bias: Value | None) -> Valu
 def conv(call: Call) -> Value:
     """Convert a convolution."""
     return convolution(call, call.value(0), call.value(1), call.optional(2))
-
-
-@operator("ConvInteger")
-def integer_conv(call: Call) -> Value:
-    """Convert a convolution of integers, in 32 bits."""
-    emit = call.emit
-    x, weight = emit.cast(call.value(0), "int32"), emit.cast(call.value(1), "int32")
-    x_zero, weight_zero = call.optional(2), call.optional(3)
-    if x_zero is not None:
-        x = emit.sub(x, emit.cast(emit.reshape(x_zero, ()), "int32"))
-    if weight_zero is not None:
-        weight = emit.sub(weight, emit.cast(by_channel(emit, weight_zero, weight), "int32"))
-    return convolution(call, x, weight, None)
-
-
-@operator("QLinearConv")
-def quantised_conv(call: Call) -> Value:
-    """Convert a convolution of quantised numbers."""
-    return convolved_codes(call)
-
-
-def convolved_codes(call: Call) -> Value:
-    """Return a convolution of quantised numbers: made numbers, convolved, and quantised again."""
-    emit = call.emit
-    x = dequantise_tensor(emit, call.value(0), one(emit, call.value(1)), one(emit, call.value(2)), "fp32")
-    scale = by_channel(emit, call.value(4), call.value(3))
-    weight = dequantise_tensor(emit, call.value(3), scale, by_channel(emit, call.value(5), call.value(3)), "fp32")
-    bias = call.optional(8)
-    if bias is not None:
-        step = emit.mul(one(emit, call.value(1)), emit.reshape(call.value(4), scale.type.shape[:1]))
-        bias = emit.mul(emit.cast(bias, "fp32"), step)
-    result = convolution(call, x, weight, bias)
-    return quantise_tensor(emit, result, one(emit, call.value(6)), one(emit, call.value(7)), call.value(7).type.dtype)
-
-
-def one(emit: Emitter, part: Value) -> Value:
-    """Return a tensor of one number as that number."""
-    return emit.reshape(part, ())
-
-
-def by_channel(emit: Emitter, part: Value, weight: Value) -> Value:
-    """Return one number, or one for each output channel, in a shape that broadcasts to weights."""
-    return (
-        one(emit, part) if part.type.size == 1 else emit.reshape(part, (part.type.size, *[1] * (weight.type.rank - 1)))
-    )
 
 
 @operator("ConvTranspose")

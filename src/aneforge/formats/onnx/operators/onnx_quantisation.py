@@ -1,4 +1,4 @@
-"""Numbers as multiples of a scale: quantised, and back.
+"""Numbers as multiples of a scale: quantised, and back; products and convolutions of them and of integers.
 
 Where scale and zero point are constants of a form that the op table has, its own operations are used; weights stay in
 their compressed encoding. Otherwise the same is done by arithmetic.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.operators.onnx_casting import LAYOUTS, kept_within, rounded_to
+from aneforge.formats.onnx.operators.onnx_convolution import convolution
 from aneforge.formats.onnx.registry import operator
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine
 from aneforge.ops.shapes import normalise_axis
@@ -213,3 +214,48 @@ def integer_matmul(call: Call) -> Value:
     if zero_b is not None:
         right = emit.sub(right, emit.cast(zero_b, "int32"))
     return emit.apply("matmul", {"x": left, "y": right})
+
+
+@operator("ConvInteger")
+def integer_conv(call: Call) -> Value:
+    """Convert a convolution of integers, in 32 bits."""
+    emit = call.emit
+    x, weight = emit.cast(call.value(0), "int32"), emit.cast(call.value(1), "int32")
+    x_zero, weight_zero = call.optional(2), call.optional(3)
+    if x_zero is not None:
+        x = emit.sub(x, emit.cast(emit.reshape(x_zero, ()), "int32"))
+    if weight_zero is not None:
+        weight = emit.sub(weight, emit.cast(by_channel(emit, weight_zero, weight), "int32"))
+    return convolution(call, x, weight, None)
+
+
+@operator("QLinearConv")
+def quantised_conv(call: Call) -> Value:
+    """Convert a convolution of quantised numbers."""
+    return convolved_codes(call)
+
+
+def convolved_codes(call: Call) -> Value:
+    """Return a convolution of quantised numbers: made numbers, convolved, and quantised again."""
+    emit = call.emit
+    x = dequantise_tensor(emit, call.value(0), one(emit, call.value(1)), one(emit, call.value(2)), "fp32")
+    scale = by_channel(emit, call.value(4), call.value(3))
+    weight = dequantise_tensor(emit, call.value(3), scale, by_channel(emit, call.value(5), call.value(3)), "fp32")
+    bias = call.optional(8)
+    if bias is not None:
+        step = emit.mul(one(emit, call.value(1)), emit.reshape(call.value(4), scale.type.shape[:1]))
+        bias = emit.mul(emit.cast(bias, "fp32"), step)
+    result = convolution(call, x, weight, bias)
+    return quantise_tensor(emit, result, one(emit, call.value(6)), one(emit, call.value(7)), call.value(7).type.dtype)
+
+
+def one(emit: Emitter, part: Value) -> Value:
+    """Return a tensor of one number as that number."""
+    return emit.reshape(part, ())
+
+
+def by_channel(emit: Emitter, part: Value, weight: Value) -> Value:
+    """Return one number, or one for each output channel, in a shape that broadcasts to weights."""
+    return (
+        one(emit, part) if part.type.size == 1 else emit.reshape(part, (part.type.size, *[1] * (weight.type.rank - 1)))
+    )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.contributed import RUNTIME_DOMAIN
 from aneforge.formats.onnx.registry import operator
+from aneforge.formats.onnx.rules import RUNTIME_DOMAIN
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.masks import repeat_heads
 from aneforge.ops.shapes import divisible

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.contributed import RUNTIME_DOMAIN
 from aneforge.formats.onnx.operators.onnx_convolution import convolution
 from aneforge.formats.onnx.registry import operator
+from aneforge.formats.onnx.rules import RUNTIME_DOMAIN
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.ops.shapes import divisible
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.contributed import RUNTIME_DOMAIN
-from aneforge.formats.onnx.operators.onnx_convolution import convolved_codes
+from aneforge.formats.onnx.operators.onnx_quantisation import convolved_codes
 from aneforge.formats.onnx.operators.onnx_runtime_layers import channels_first, channels_last
 from aneforge.formats.onnx.registry import operator
+from aneforge.formats.onnx.rules import RUNTIME_DOMAIN
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import is_float, numpy_dtype

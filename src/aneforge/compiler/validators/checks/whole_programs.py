@@ -1,14 +1,151 @@
-"""A compiled container: what its header, its program and its ports must agree on.
+"""Programs: what the umbrella checks of a network as a whole, and compiled programs and their containers.
 
-The subject is a container (`CONTAINER`) or one of its ports (`CONTAINER_PORT`), with attributes.
+The subject is the network (`NETWORK`), a matrix that is checked when a program is loaded (`MATRIX`), an edit of a
+weight (`WEIGHT_EDIT`), a container (`CONTAINER`) or one of its ports (`CONTAINER_PORT`), with attributes.
 """
 
 from collections.abc import Iterator
 
+from aneforge.compiler.validators.data import validators_file
 from aneforge.compiler.validators.declare import layer_rule
 from aneforge.rules.looking import integer, integers
 from aneforge.rules.rule import Relation, Seen, Severity
 from aneforge.rules.subject import Subject
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers that can be compared.
+
+    >>> version_numbers("1.0.10") > version_numbers("1.0.9")
+    True
+    """
+    return tuple(int(part) for part in version.split("."))
+
+
+@layer_rule("ANE-NETWORK-001", Relation.NEVER)
+def newer_schema(subject: Subject) -> Iterator[Seen]:
+    """The network description is of schema {seen}; the compiler reads up to {limit}.
+
+    Remedy: write the description in the older schema.
+    """
+    version, known = str(subject.attributes["schema"]), validators_file().schema.version
+    if version_numbers(version) > version_numbers(known):
+        yield Seen(version, "schema", known)
+
+
+@layer_rule("ANE-NETWORK-002", Relation.AT_MOST, "engines_per_die")
+def bonded_network(subject: Subject) -> Iterator[Seen]:
+    """The network is bonded over {seen} engines; {target} has {limit}.
+
+    Remedy: compile it for one engine.
+    """
+    engines = integer(subject, "engines")
+    if engines is not None and engines > 1:
+        yield Seen(engines, "engines")
+
+
+@layer_rule("ANE-NETWORK-003", Relation.NEVER)
+def unit_names(subject: Subject) -> Iterator[Seen]:
+    """Two units are called {seen}; there must be {limit}.
+
+    Remedy: rename one of the layers.
+    """
+    names = subject.attributes["units"]
+    seen: set[str] = set()
+    for name in names if isinstance(names, tuple) else ():
+        if str(name) in seen:
+            yield Seen(str(name), "unit")
+        seen.add(str(name))
+
+
+@layer_rule("ANE-NETWORK-004", Relation.NEVER)
+def conversion_records(subject: Subject) -> Iterator[Seen]:
+    """Layer {seen} has no conversion record; there must be {limit}.
+
+    Remedy: use a kind of layer of the catalogue, and enter a new kind among the validators' kinds.
+    """
+    names = subject.attributes["unconverted"]
+    for name in names if isinstance(names, tuple) else ():
+        yield Seen(str(name), "layer")
+
+
+@layer_rule("ANE-LOAD-001", Relation.NEVER)
+def has_planes(subject: Subject) -> Iterator[Seen]:
+    """The matrix has {seen} planes; it must have {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    if not integers(subject, "widths"):
+        yield Seen(0, "planes")
+
+
+@layer_rule("ANE-LOAD-002", Relation.NEVER)
+def rows_hold_their_elements(subject: Subject) -> Iterator[Seen]:
+    """A row of plane {what} has {seen} bytes; its elements take {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    widths, bits, rows = (integers(subject, name) for name in ("widths", "bits", "row_bytes"))
+    for plane, (width, one, given) in enumerate(zip(widths, bits, rows, strict=True)):
+        needed = (width * one + 7) // 8
+        if given < needed:
+            yield Seen(given, str(plane), needed)
+
+
+@layer_rule("ANE-LOAD-003", Relation.ONE_OF)
+def tile_sides(subject: Subject) -> Iterator[Seen]:
+    """A tile of a compressed plane is {seen} on a side, none of {limit}.
+
+    Remedy: write the plane in one of these tiles.
+    """
+    for tile in integers(subject, "tiles"):
+        if tile and subject.attributes["compressed"]:
+            yield Seen(tile, "tile")
+
+
+@layer_rule("ANE-LOAD-004", Relation.NEVER)
+def tiles_are_compressed(subject: Subject) -> Iterator[Seen]:
+    """An uncompressed plane has tiles of {seen}; it has {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    for tile in integers(subject, "tiles"):
+        if tile and not subject.attributes["compressed"]:
+            yield Seen(tile, "tile")
+
+
+@layer_rule("ANE-MUTABLE-001", Relation.NEVER)
+def known_weight(subject: Subject) -> Iterator[Seen]:
+    """There is no weight {seen} in the program; an edit names {limit}.
+
+    Remedy: `program.constants` lists the symbols.
+    """
+    if subject.attributes["type"] is None:
+        yield Seen(str(subject.attributes["symbol"]), "symbol")
+
+
+@layer_rule("ANE-MUTABLE-002", Relation.NEVER)
+def same_type(subject: Subject) -> Iterator[Seen]:
+    """The new weight is {seen}, the old one {limit}.
+
+    Remedy: give a weight of the same shape and element type; another one needs another program.
+    """
+    old, new = subject.attributes["type"], subject.attributes["new_type"]
+    if old is not None and old != new:
+        yield Seen(str(new), "type", str(old))
+
+
+@layer_rule("ANE-MUTABLE-003", Relation.ONE_OF)
+def plain_encoding(subject: Subject) -> Iterator[Seen]:
+    """The {what} weight is encoded as {seen}; a weight that is edited is {limit}.
+
+    Remedy: keep a weight that is to be edited dense.
+    """
+    for what in ("old", "new"):
+        encoding = subject.attributes[f"{what}_encoding"]
+        if encoding is not None:
+            yield Seen(str(encoding), what)
+
 
 PAGE = 0x4000
 STRIDE = 64
