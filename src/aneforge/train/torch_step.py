@@ -3,10 +3,6 @@
 The module and its loss are exported and taken apart; torch's own automatic differentiation runs on what came of it, and
 the trace of that is read like any other program. The gradient at the loss is an input of the trace, which becomes the
 loss scale.
-
-Kernels are inputs of the program, and the engine convolves with constants alone: convolutions and pooling are taken
-apart into products with patches. Nor does it take integers: indices of classes or of rows of a table are fed as fp16
-numbers, which hold them exactly up to 2,048, and compared with the numbers of all classes.
 """
 
 from __future__ import annotations
@@ -16,7 +12,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -27,6 +22,7 @@ from aneforge.errors import AneforgeError, GraphError, GraphTypeError, NotSuppor
 from aneforge.formats.torch.quiet import quiet_loggers, without_printed_graph
 from aneforge.formats.torch.torch_model import from_torch
 from aneforge.train.joint_graph import JointLoss, bind_joint_graph
+from aneforge.train.torch_operators import MOST_CLASSES, decompositions
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -34,16 +30,9 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.train.parameter import Parameter
 
-    Table = dict[object, Callable[..., object]]
-
 __all__ = ["Loss", "trace_step"]
 
 Loss = Callable[..., torch.Tensor]
-MOST_CLASSES = 2048
-"""Integers up to here are exact in fp16."""
-LOWEST = float(torch.finfo(torch.float16).min)
-MASKED = -1e4
-"""What is added to scores that are masked: as good as minus infinity in fp16, and finite."""
 
 
 class ModuleWithLoss(torch.nn.Module):
@@ -172,7 +161,7 @@ def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tu
         NotSupportedError: It changes buffers.
     """
     program = torch.export.export(module, inputs, strict=False)
-    table = cast("Table", torch.export.default_decompositions())
+    table = cast("dict[object, Callable[..., object]]", torch.export.default_decompositions())
     counted: list[int] = []
     table.update(decompositions(counted))
     core = program.run_decompositions(table)  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
@@ -195,313 +184,6 @@ def without_integers(traced: torch.fx.GraphModule) -> None:
             node.replace_all_uses_with(cast("torch.fx.Node", source))
             traced.graph.erase_node(node)
     traced.recompile()
-
-
-def decompositions(counted: list[int]) -> Table:
-    """Return what operators are taken apart into, by operator; numbers of classes are added to a list."""
-    aten = torch.ops.aten
-    return {
-        aten.convolution.default: convolution,
-        aten.adaptive_avg_pool2d.default: adaptive_average_pool,
-        aten.avg_pool2d.default: average_pool,
-        aten.max_pool2d_with_indices.default: maximum_pool,
-        aten.embedding.default: partial(embedding, counted),
-        aten.scaled_dot_product_attention.default: attention,
-        aten.cross_entropy_loss.default: partial(cross_entropy, counted),
-        aten.nll_loss_forward.default: partial(negative_log_likelihood, counted),
-        aten.nll_loss2d_forward.default: partial(negative_log_likelihood, counted),
-        aten.upsample_nearest2d.vec: nearest,
-        aten.upsample_bilinear2d.vec: bilinear,
-    }
-
-
-def shifted(
-    x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> list[torch.Tensor]:
-    """Return what each element of a kernel meets at every place: [N, C, rows, columns] each."""
-    spans = [step * (extent - 1) + 1 for step, extent in zip(dilation, kernel, strict=True)]
-    rows, columns = ((extent - span) // step + 1 for extent, span, step in zip(x.shape[2:], spans, stride, strict=True))
-    parts: list[torch.Tensor] = []
-    for u in range(kernel[0]):
-        for v in range(kernel[1]):
-            top, left = u * dilation[0], v * dilation[1]
-            tall = x[:, :, top : top + (rows - 1) * stride[0] + 1 : stride[0]]
-            parts.append(tall[:, :, :, left : left + (columns - 1) * stride[1] + 1 : stride[1]])
-    return parts
-
-
-def bordered(x: torch.Tensor, padding: Sequence[int], value: float = 0.0) -> torch.Tensor:
-    """Return images with a border."""
-    height, width = padding
-    return torch.nn.functional.pad(x, (width, width, height, height), value=value) if height or width else x
-
-
-def convolution(  # noqa: PLR0913, PLR0917 - the operator's signature
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    transposed: bool,  # noqa: FBT001 - as above
-    output_padding: list[int],
-    groups: int,
-) -> torch.Tensor:
-    """Return a convolution as a product with patches, whose index lies beside the channels."""
-    if transposed or x.dim() not in (3, 4):
-        raise NotSupportedError(
-            "a trained convolution must be one of lines or images, and not transposed",
-            seen=f"{x.dim() - 2} axes{', transposed' if transposed else ''}",
-            remedy="use torch.nn.Upsample and a convolution, or make its weight requires_grad_(False)",
-        )
-    if x.dim() == 3:
-        lines = [[0, *padding] if place == 1 else [1, *one] for place, one in enumerate((stride, padding, dilation))]
-        found = convolution(
-            x.unsqueeze(2), weight.unsqueeze(2), bias, lines[0], lines[1], lines[2], transposed, output_padding, groups
-        )
-        return found.squeeze(2)
-    count, channels, *kernel = weight.shape
-    parts = shifted(bordered(x, padding), kernel, stride, dilation)
-    batch, (rows, columns), length = x.shape[0], parts[0].shape[2:], channels * len(parts)
-    joined = torch.cat([one.reshape(batch, x.shape[1], 1, rows * columns) for one in parts], dim=2)
-    if groups == 1:
-        matrix = weight.reshape(count, length).transpose(0, 1)
-        product = (joined.permute(0, 3, 1, 2).reshape(batch * rows * columns, length) @ matrix).reshape(
-            batch, rows * columns, count
-        )
-        product = product.permute(0, 2, 1)
-    else:
-        each = joined.reshape(batch, groups, length, rows * columns)
-        product = weight.reshape(1, groups, count // groups, length) @ each
-    found = product.reshape(batch, count, rows, columns)
-    return found if bias is None else found + bias.reshape(1, count, 1, 1)
-
-
-def average_pool(
-    x: torch.Tensor,
-    kernel_size: list[int],
-    stride: list[int] | None = None,
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,  # noqa: FBT001, FBT002 - as above
-    count_include_pad: bool = True,  # noqa: FBT001, FBT002 - as above
-    divisor_override: int | None = None,
-) -> torch.Tensor:
-    """Return the mean of windows as that of shifted images."""
-    border = pair(padding)
-    if ceil_mode or (any(border) and not count_include_pad):
-        raise NotSupportedError("a trained average pooling must have whole windows that count their border")
-    kernel = pair(kernel_size)
-    parts = shifted(bordered(x, border), kernel, pair(stride or kernel_size), (1, 1))
-    return reduce(torch.add, parts) / (divisor_override or len(parts))
-
-
-def adaptive_average_pool(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
-    """Return the mean of as many windows as are asked for, as equal as they can be: of rows, then of columns."""
-    found = x
-    for axis, count in zip((-2, -1), output_size, strict=True):
-        extent = x.shape[axis]
-        edges = [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
-        means = [found.narrow(axis, low, high - low).mean(axis, keepdim=True) for low, high in edges]
-        found = torch.cat(means, dim=axis) if count > 1 else means[0]
-    return found
-
-
-def maximum_pool(
-    x: torch.Tensor,
-    kernel_size: list[int],
-    stride: list[int] | None = None,
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil_mode: bool = False,  # noqa: FBT001, FBT002 - as above
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the maximum of windows as that of shifted images; the places, which have no gradient, are not computed."""
-    if ceil_mode:
-        raise NotSupportedError("a trained maximum pooling must have whole windows (ceil_mode=False)")
-    kernel = pair(kernel_size)
-    parts = shifted(bordered(x, pair(padding), LOWEST), kernel, pair(stride or kernel_size), pair(dilation))
-    found = reduce(torch.maximum, parts)
-    return found, torch.zeros(found.shape, dtype=torch.int64)
-
-
-def pair(given: Sequence[int]) -> tuple[int, int]:
-    """Return two extents, of which torch may give one."""
-    return given[0], given[-1]
-
-
-def one_hot(counted: list[int], indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:
-    """Return 1 where an index is that of a class, and 0 elsewhere, along a new axis.
-
-    Raises:
-        NotSupportedError: There are more classes than fp16 counts.
-    """
-    if classes > MOST_CLASSES:
-        raise NotSupportedError(
-            "indices are fed as fp16 numbers, which are exact up to 2048",
-            seen=f"{classes} classes",
-            limit=MOST_CLASSES,
-            remedy="look the rows of a large table up on the host, and feed them; give one-hot targets",
-        )
-    counted.append(classes)
-    places = [1] * (indices.dim() + 1)
-    places[axis] = classes
-    numbers = torch.arange(classes, dtype=torch.float32).reshape(places)
-    return (indices.to(torch.float32).unsqueeze(axis) == numbers).to(torch.float32)
-
-
-def embedding(
-    counted: list[int],
-    weight: torch.Tensor,
-    indices: torch.Tensor,
-    padding_idx: int = -1,
-    scale_grad_by_freq: bool = False,  # noqa: FBT001, FBT002 - the operator's signature
-    sparse: bool = False,  # noqa: ARG001, FBT001, FBT002 - as above
-) -> torch.Tensor:
-    """Return rows of a table as a product with rows that have a single 1."""
-    if padding_idx >= 0 or scale_grad_by_freq:
-        raise NotSupportedError(
-            "a trained embedding must have no padding_idx and no scale_grad_by_freq",
-            seen=f"padding_idx={padding_idx}, scale_grad_by_freq={scale_grad_by_freq}",
-            remedy="make the embedding without them, and mask what is padded",
-        )
-    chosen = one_hot(counted, indices, weight.shape[0], -1).reshape(-1, weight.shape[0])
-    return (chosen @ weight).reshape(*indices.shape, weight.shape[1])
-
-
-def attention(  # noqa: PLR0913 - the operator's signature
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,  # noqa: FBT001, FBT002 - as above
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    """Return attention as products and a softmax, with a mask that is finite in fp16."""
-    if dropout_p:
-        raise NotSupportedError(
-            "a trained attention must have no dropout: a step draws no random numbers",
-            seen=dropout_p,
-            limit=0,
-            remedy="set its dropout to 0, or call module.eval()",
-        )
-    if enable_gqa:
-        heads = query.shape[-3] // key.shape[-3]
-        key, value = (one.repeat_interleave(heads, -3) for one in (key, value))
-    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(-2, -1)
-    if is_causal:
-        scores = scores + torch.full(scores.shape[-2:], MASKED).triu(1)
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores + torch.where(attn_mask, 0.0, MASKED)
-    elif attn_mask is not None:
-        scores = scores + attn_mask.clamp(min=MASKED)
-    return torch.softmax(scores, -1) @ value
-
-
-def negative_log_likelihood(
-    counted: list[int],
-    x: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    reduction: int,
-    ignore_index: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the loss of class indices as a product with one-hot targets."""
-    axis = min(1, x.dim() - 1)
-    chosen = one_hot(counted, target, x.shape[axis], axis)
-    if ignore_index >= 0:  # one below 0 is in no data: they are refused
-        chosen = chosen * (target.to(torch.float32) != ignore_index).to(torch.float32).unsqueeze(axis)
-    if weight is not None:
-        chosen = chosen * along(weight, x.dim(), axis)
-    losses = -(x * chosen).sum(axis)
-    counts = weight is not None or ignore_index >= 0
-    total = chosen.sum() if counts else torch.full((), float(target.numel()))
-    if reduction == 0:
-        return losses, total
-    return (losses.sum() / total if reduction == 1 else losses.sum()), total
-
-
-def cross_entropy(
-    counted: list[int],
-    x: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> torch.Tensor:
-    """Return the loss of class indices, or of shares of classes, which are smoothed towards equal ones."""
-    axis = min(1, x.dim() - 1)
-    logarithms = torch.log_softmax(x, axis)
-    if target.shape == x.shape:
-        shares = target * (1 - label_smoothing) + label_smoothing / x.shape[axis]
-        losses = -(logarithms * shares if weight is None else logarithms * shares * along(weight, x.dim(), axis)).sum(
-            axis
-        )
-        return (losses, losses.sum() / max(losses.numel(), 1), losses.sum())[reduction]
-    found, total = negative_log_likelihood(counted, logarithms, target, weight, reduction, ignore_index)
-    if not label_smoothing:
-        return found
-    equal = -(logarithms if weight is None else logarithms * along(weight, x.dim(), axis)).sum(axis)
-    if ignore_index >= 0:
-        equal = equal * (target.to(torch.float32) != ignore_index).to(torch.float32)
-    smooth = (equal, equal.sum() / total, equal.sum())[reduction]
-    return found * (1 - label_smoothing) + smooth * (label_smoothing / x.shape[axis])
-
-
-def along(weight: torch.Tensor, rank: int, axis: int) -> torch.Tensor:
-    """Return the weights of classes along an axis."""
-    shape = [1] * rank
-    shape[axis] = weight.numel()
-    return weight.reshape(shape)
-
-
-def nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[float] | None) -> torch.Tensor:
-    """Return images in another size, every element the nearest of the old one, as products with zeros and ones."""
-
-    def chosen(extent: int, places: torch.Tensor, ratio: float) -> torch.Tensor:
-        found = torch.floor(places * ratio).clamp(max=extent - 1)
-        return (found.unsqueeze(1) == torch.arange(extent, dtype=torch.float32)).to(torch.float32)
-
-    return resized(x, output_size, scale_factors, chosen)
-
-
-def bilinear(
-    x: torch.Tensor,
-    output_size: list[int] | None,
-    align_corners: bool,  # noqa: FBT001 - the operator's signature
-    scale_factors: list[float] | None,
-) -> torch.Tensor:
-    """Return images in another size, interpolated between elements, as products with the shares of both."""
-
-    def shares(extent: int, places: torch.Tensor, ratio: float) -> torch.Tensor:
-        count = places.shape[0]
-        between = places * ((extent - 1) / max(count - 1, 1)) if align_corners else (places + 0.5) * ratio - 0.5
-        found = between.clamp(min=0, max=extent - 1).unsqueeze(1)
-        return (1 - (found - torch.arange(extent, dtype=torch.float32)).abs()).clamp(min=0)
-
-    return resized(x, output_size, scale_factors, shares)
-
-
-def resized(
-    x: torch.Tensor,
-    output_size: list[int] | None,
-    scale_factors: list[float] | None,
-    matrix: Callable[[int, torch.Tensor, float], torch.Tensor],
-) -> torch.Tensor:
-    """Return images whose rows and columns are multiplied by matrices of new and old extents.
-
-    `matrix` gives one from the old extent, the numbers of the new elements, and how many old ones each is wide.
-    """
-    made: list[torch.Tensor] = []
-    for place, extent in enumerate(x.shape[2:]):
-        factor = None if scale_factors is None else scale_factors[place]
-        count = int(extent * factor) if factor is not None else (output_size or [])[place]
-        places = torch.arange(count, dtype=torch.float32)
-        made.append(matrix(extent, places, extent / count if factor is None else 1 / factor))
-    rows, columns = made
-    return rows @ x @ columns.transpose(0, 1)
 
 
 @contextmanager
