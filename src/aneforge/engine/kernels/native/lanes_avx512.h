@@ -9,7 +9,6 @@
 
 #include <immintrin.h>
 
-#include "leave_avx512.h"
 #include "shuffle_x86.h"
 #include "strip.h"
 
@@ -391,5 +390,7 @@ static bool pack_eight(const uint16_t *rows, int64_t row_step, int32_t count, fl
     }
     return true;
 }
+
+#include "leave_avx512.h"
 
 #endif

@@ -9,41 +9,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels.h"
+#include "halves.h"
 
 #define OWN_GAIN 1
 #define OWN_PASSING 1
 
-/* Gain and offset in float32, and a bound of how far their result may lie from the one in double.
- *
- * Converting the units, the gain and the offset moves each by a part of 2^-24 at most, and the fused operation and the ends
- * of the interval around its result by another: together by less than 2^-21 of |units * gain| + |offset|. Where both ends
- * of that interval round to the same fp16 number, everything between does: a tie between them would part them. */
-struct narrow {
-    float gain, offset, slack, least_slack;
-    bool usable;
-};
-
-/* The numbers that float32 holds with room for all products. */
-static inline bool is_moderate(double value) { return value == 0 || (fabs(value) > 0x1p-60 && fabs(value) < 0x1p60); }
-
-static inline struct narrow narrow_gain(double gain, double offset) {
-    if (!is_moderate(gain) || !is_moderate(offset)) return (struct narrow){.usable = false};
-    const float scaled = (float)(gain * 0x1p-16), moved = (float)offset;
-    return (struct narrow){scaled, moved, fabsf(scaled) * 0x1p-21f, fabsf(moved) * 0x1p-21f + 0x1p-100f, true};
+/* The numbers that float32 holds, with room for products. */
+static inline bool is_narrow(double value) {
+    return value == 0 || ((double)(float)value == value && fabs(value) > 0x1p-60 && fabs(value) < 0x1p60);
 }
 
-/* Sixteen sums with gain and offset, rounded once; false where float32 does not decide all of them. */
-static inline bool scale_lanes(const int32_t *units, const struct narrow *narrow, uint16_t *halves) {
-    if (!narrow->usable) return false;
-    const __m512 sums = _mm512_cvtepi32_ps(_mm512_loadu_si512(units));
-    const __m512 result = _mm512_fmadd_ps(sums, _mm512_set1_ps(narrow->gain), _mm512_set1_ps(narrow->offset));
-    const __m512 slack =
-        _mm512_fmadd_ps(_mm512_abs_ps(sums), _mm512_set1_ps(narrow->slack), _mm512_set1_ps(narrow->least_slack));
-    const __m256i below = _mm512_cvtps_ph(_mm512_sub_ps(result, slack), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m256i above = _mm512_cvtps_ph(_mm512_add_ps(result, slack), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    _mm256_storeu_si256((__m256i *)halves, below);
-    return _mm256_cmpneq_epi16_mask(below, above) == 0;
+/* Sums of one row with gain and offset, rounded once.
+ *
+ * Where float32 holds gain and offset, one fused operation of them and of a sum below 2^24 units gives the exact result,
+ * rounded to float32. Numbers halfway between two fp16 numbers are numbers of float32: a result that is none of them lies on
+ * the same side of each as the exact one, and rounds to the same fp16 number. Zeros have the signs that they have in double.
+ * Below 2^-14 halfway lies elsewhere. What is not decided so goes in double. */
+static inline void scale_row(const int32_t *units, int64_t count, double gain, double offset, uint16_t *halves) {
+    const bool narrow = is_narrow(gain) && is_narrow(offset);
+    const __m512 factor = _mm512_set1_ps((float)gain * 0x1p-16f), moved = _mm512_set1_ps((float)offset);
+    for (int64_t i = 0; i < count; i += LANES) {
+        const __m512i given = _mm512_loadu_si512(units + i);
+        const __m512i result = _mm512_castps_si512(_mm512_fmadd_ps(_mm512_cvtepi32_ps(given), factor, moved));
+        const __mmask16 large = _mm512_cmpgt_epu32_mask(_mm512_abs_epi32(given), _mm512_set1_epi32(0xFFFFFF));
+        const __m512i low_bits = _mm512_and_si512(result, _mm512_set1_epi32(0x1FFF));
+        const __mmask16 halfway = _mm512_cmpeq_epi32_mask(low_bits, _mm512_set1_epi32(0x1000));
+        const __m512i doubled = _mm512_add_epi32(result, result); /* without the sign */
+        const __mmask16 small = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(doubled, _mm512_set1_epi32(1)),
+                                                        _mm512_set1_epi32(2 * 0x38800000 - 1)); /* 2^-14, not 0 */
+        const __m256i rounded =
+            _mm512_cvtps_ph(_mm512_castsi512_ps(result), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        _mm256_storeu_si256((__m256i *)(halves + i), rounded);
+        if ((large | halfway | small) != 0 || !narrow) scale_sixteen(units + i, gain, offset, halves + i);
+    }
 }
 
 /* What is done to results and noted of them, but for tables. */

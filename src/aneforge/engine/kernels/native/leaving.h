@@ -175,33 +175,37 @@ static inline struct gain gain_of(const struct aneforge_behind *behind, int64_t 
     return (struct gain){behind->gain[place], behind->offset ? behind->offset[place] : -0.0};
 }
 
-/* Sixteen sums in units that are proved to stay below the edge, with gain and offset: everything is a number. */
-static inline void scale_sixteen(const int32_t *units, struct gain gain, uint16_t *halves) {
-    double results[LANES];
-    for (int32_t i = 0; i < LANES; i++) results[i] = units[i] * 0x1p-16 * gain.gain + gain.offset;
-    halves_of_sixteen(results, halves);
-}
-
 #ifndef OWN_LEAVING
 static inline void leave_lanes(const int32_t *units, uint16_t *halves) {
     for (int32_t i = 0; i < LANES; i++) halves[i] = half_of_units(units[i]);
 }
 #endif
 
+#ifndef OWN_GAIN
+static inline void scale_row(const int32_t *units, int64_t count, double gain, double offset, uint16_t *halves) {
+    for (int64_t i = 0; i < count; i += LANES) scale_sixteen(units + i, gain, offset, halves + i);
+}
+#endif
+
 /* Sums of one row as they leave, some times sixteen: fp16, infinite from 2^15 on; or with gain and offset. */
 static void leave_row(const struct plan *plan, int64_t channel, const int32_t *units, int64_t count, uint16_t *halves) {
-    if (!plan->behind.gain) {
-        for (int64_t i = 0; i < count; i += LANES) leave_lanes(units + i, halves + i);
+    if (plan->behind.gain) {
+        const struct gain gain = gain_of(&plan->behind, channel);
+        scale_row(units, count, gain.gain, gain.offset, halves);
         return;
     }
-    const struct gain gain = gain_of(&plan->behind, channel);
-#ifdef OWN_GAIN
-    const struct narrow narrow = narrow_gain(gain.gain, gain.offset);
-    for (int64_t i = 0; i < count; i += LANES)
-        if (!scale_lanes(units + i, &narrow, halves + i)) scale_sixteen(units + i, gain, halves + i);
-#else
-    for (int64_t i = 0; i < count; i += LANES) scale_sixteen(units + i, gain, halves + i);
-#endif
+    for (int64_t i = 0; i < count; i += LANES) leave_lanes(units + i, halves + i);
+}
+
+/* Sums of a tile that are proved to stay below the edge, to their places. */
+static void leave_tile(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row,
+                       const int32_t *totals) {
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
+    const int64_t lanes = (region->tile_first[tile + 1] - region->tile_first[tile]) * LANES;
+    uint16_t halves[PANEL_ROWS * TILE_LANES];
+    for (int64_t row = 0; row < rows; row++)
+        leave_row(plan, channel + row, totals + row * TILE_LANES, lanes, halves + row * TILE_LANES);
+    store_tile(plan, region, tile, first_row, halves);
 }
 
 /* The combined sums of Winograd as they leave. */

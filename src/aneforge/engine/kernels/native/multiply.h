@@ -105,19 +105,15 @@ static void finish_tile(const struct plan *plan, struct region *region, int32_t 
         store_rows(plan, region, tile, first_row, totals, sizeof *totals);
         return;
     }
-    const int64_t rows_there = at_most(plan->rows - first_row, rows), channel = region->group * plan->rows + first_row;
-    const int32_t count = rows * TILE_LANES * region->scale;
     const bool winograd = plan->layout == LAYOUT_WINOGRAD, widened = plan->unrounded || plan->behind.gain;
+    if (!failed && !winograd && !plan->unrounded) {
+        leave_tile(plan, region, tile, first_row, totals);
+        return;
+    }
+    const int32_t count = rows * TILE_LANES * region->scale;
     double wide[PANEL_ROWS * RESULTS_LANES];
     uint16_t halves[PANEL_ROWS * RESULTS_LANES];
     int32_t start[TILE_TOTALS];
-    if (!failed && !winograd && !plan->unrounded) {
-        const int32_t lanes = (region->tile_first[tile + 1] - region->tile_first[tile]) * LANES;
-        for (int64_t row = 0; row < rows_there; row++)
-            leave_row(plan, channel + row, totals + row * TILE_LANES, lanes, halves + row * TILE_LANES);
-        store_tile(plan, region, tile, first_row, halves);
-        return;
-    }
     if (failed) memset(wide, 0, (size_t)count * sizeof *wide);
     if (failed) exact_tile(plan, region, tile, first_row, wide);
     if (!failed && winograd) set_start(plan, region, tile, first_row, rows, start);
