@@ -180,7 +180,7 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
     if found.marked:
         print_wrapped(out, "every operation is an output, so these are not the programs that would run", style="dim")
     print_wrapped(
-        out, f"exactness: {found.first} {found.exactness[0]}, {found.second} {found.exactness[1]}", style="dim"
+        out, f"exactness: {found.labels[0]} {found.exactness[0]}, {found.labels[1]} {found.exactness[1]}", style="dim"
     )
     if found.reference:
         print_wrapped(out, f"{found.second}: {found.reference}", style="dim")

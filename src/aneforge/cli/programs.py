@@ -142,7 +142,7 @@ def show_compiled(made: Emitted, phases: Path | None) -> None:
         return
     out = console()
     print_wrapped(
-        out, f"{made.model} for {made.target}: {counted(made.layers, 'layer')} in {counted(made.segments, 'program')}"
+        out, f"{made.model} for {made.label}: {counted(made.layers, 'layer')} in {counted(made.segments, 'program')}"
     )
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
         print_wrapped(out, line, indent=2)
@@ -234,7 +234,7 @@ def run(
     for note in found[0].notes:
         print_wrapped(out, f"note: {note}", style="dim")
     for one in found:
-        print_wrapped(out, f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
+        print_wrapped(out, f"{one.label}, {one.backend}: {one.exactness}, {one.seconds * 1e3:.1f} ms here")
         print_wrapped(out, f"why {one.exactness}: {one.reason if verbose else cut_text(one.reason)}", indent=2)
         states = ((f"state {name}", array) for name, array in one.states.items())
         for name, array in (*one.outputs.items(), *states):
@@ -377,7 +377,7 @@ def bench(
     table = plain_table(["target", "least", "p10", "p50", "p90", "p99", "GMAC/s", "the chip (predicted)"])
     for one in found:
         times = (time_text(value * 1e3) for value in one.milliseconds.values())
-        table.add_row(one.target, *times, f"{one.macs_per_second / 1e9:.1f}", latency_text(one.predicted))
+        table.add_row(one.label, *times, f"{one.macs_per_second / 1e9:.1f}", latency_text(one.predicted))
     out.print(table)
     first = found[0]
     ran, threads = counted(first.runs, "run"), counted(first.threads, "thread")

@@ -12,7 +12,7 @@ from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
 from aneforge.commands.feeding import feed_inputs
-from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.model_and_targets import chip_named, chosen_targets, subject_of, with_chip
 from aneforge.commands.target_report import latency_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
@@ -52,6 +52,13 @@ class Benchmark:
     """Of the chip."""
     kernels: str
     threads: int
+    chip: str = ""
+    """The chip that was named, where one was."""
+
+    @property
+    def label(self) -> str:
+        """The target as users write it."""
+        return with_chip(self.target, self.chip)
 
 
 def bench(
@@ -111,6 +118,7 @@ def bench(
                 predicted=latency_of(price(work_of(compiled), machine_of(chosen))),
                 kernels=paths()[0] if library() is not None else "golden model, without kernels",
                 threads=processors(),
+                chip=chip_named(chosen),
             )
         )
     return tuple(found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from aneforge.commands.model_and_targets import chosen_targets, is_path
+from aneforge.commands.model_and_targets import chip_named, chosen_targets, is_path, with_chip
 from aneforge.commands.report_nodes import NUMBER, origins
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
@@ -72,7 +72,7 @@ class Side:
     @property
     def label(self) -> str:
         """Its name as users write it."""
-        return f"{self.chip} ({self.name})" if self.chip else self.name
+        return with_chip(self.name, self.chip)
 
     @property
     def every_operation(self) -> bool:
@@ -114,8 +114,7 @@ def target_side(
         if output.node.op.name not in PLACEHOLDERS:
             found[renumbered[places[output.node]], output.index] = ran.outputs[name]
     hazards = () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**given, **states}))
-    chip = "" if place.chip is None else place.chip.name
-    return Side(target.name, found, str(ran.label.exactness), hazards, chip=chip)
+    return Side(target.name, found, str(ran.label.exactness), hazards, chip=chip_named(place))
 
 
 def all_finite(values: Mapping[str, Array]) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.commands.model_and_targets import chosen_targets, is_path, subject_of
+from aneforge.commands.model_and_targets import chip_named, chosen_targets, is_path, subject_of, with_chip
 from aneforge.commands.noting import merge_notes, program_notes
 from aneforge.commands.outputs import (
     refuse_folder,
@@ -67,6 +67,13 @@ class Emitted:
     """The tasks of each layer, where a container was written."""
     beside: tuple[str, ...] = ()
     """The files after the first, where the model became several."""
+    chip: str = ""
+    """The chip that was named, where one was."""
+
+    @property
+    def label(self) -> str:
+        """The target as users write it."""
+        return with_chip(self.target, self.chip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +214,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
             for file, layer, runs in written.tasks
         ),
         beside=tuple(map(str, written.beside)),
+        chip=chip_named(named[0]),
     )
 
 

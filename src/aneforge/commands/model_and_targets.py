@@ -27,6 +27,7 @@ __all__ = [
     "ModelLike",
     "Subject",
     "Targets",
+    "chip_named",
     "chosen_targets",
     "is_path",
     "parts_of",
@@ -34,6 +35,7 @@ __all__ = [
     "subject_of",
     "title_of",
     "title_of_place",
+    "with_chip",
 ]
 
 ALL, SHIPPING = "all", "shipping"
@@ -157,6 +159,20 @@ def chosen_by(named: TargetLike) -> list[Place]:
 def runs_mil(target: Target) -> bool:
     """Return whether a target runs MIL programs, which is what models become."""
     return target.limits.get("mil_programs") is True
+
+
+def with_chip(target: str, chip: str) -> str:
+    """Return the name of a target after that of the chip that was named, where one was.
+
+    >>> with_chip("x1", "Chip"), with_chip("x1", "")
+    ('Chip (x1)', 'x1')
+    """
+    return f"{chip} ({target})" if chip else target
+
+
+def chip_named(place: Place) -> str:
+    """Return the chip that was named; nothing where a target or a family was."""
+    return "" if place.chip is None else place.chip.name
 
 
 def title_of_place(place: Place) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.commands.feeding import feed_inputs, feed_ports
-from aneforge.commands.model_and_targets import chosen_targets, is_path, subject_of
+from aneforge.commands.model_and_targets import chip_named, chosen_targets, is_path, subject_of, with_chip
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, Location
 from aneforge.formats.detection import is_program_file
@@ -45,6 +45,13 @@ class Ran:
     """Time of the run on this machine; it says nothing of the chip's."""
     notes: tuple[str, ...] = ()
     """What was done to the model before it ran, such as the change to fp16; the same on every target."""
+    chip: str = ""
+    """The chip that was named, where one was."""
+
+    @property
+    def label(self) -> str:
+        """The target as users write it."""
+        return with_chip(self.target, self.chip)
 
 
 def run_model(
@@ -80,8 +87,9 @@ def run_model(
     runs: list[Ran] = []
     for one in chosen_targets(targets):
         made = compile_graph(subject.graph, one.target)
-        runs.append(ran_on(chosen, made.program, subject.graph, made.feed(values), states))
-    return tuple(replace(ran, notes=subject.notes) for ran in runs)
+        ran = ran_on(chosen, made.program, subject.graph, made.feed(values), states)
+        runs.append(replace(ran, notes=subject.notes, chip=chip_named(one)))
+    return tuple(runs)
 
 
 def run_program(
