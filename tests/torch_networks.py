@@ -92,6 +92,25 @@ class Images(nn.Module):
         return cast("torch.Tensor", self.last(found))
 
 
+class Spread(nn.Module):
+    """Rows of a table, one of them padding, that transposed convolutions make longer and larger; rounded on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(5, 4, padding_idx=1)
+        self.lines = nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, dilation=2)
+        self.images = nn.ConvTranspose2d(2, 4, (2, 3), (2, 1), (0, 3), (1, 0), bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return images [batch, 4, 7, 8] of lines [batch, 5]."""
+        rows = self.table(x)
+        rows = rows + ((4 * rows).round() / 4 - rows).detach()
+        with torch.no_grad():
+            gains = self.table.weight.abs().sum(0)
+        found = self.lines((rows * gains).transpose(1, 2))
+        return cast("torch.Tensor", self.images(found.unflatten(1, (2, 3))))
+
+
 def smoothed_loss(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """Return a loss of smoothed classes with weights, in which one class does not count, and one of shares."""
     weight = torch.tensor([1.0, 2.0, 0.5, 1.5])
@@ -109,3 +128,9 @@ def words() -> TorchNetwork:
     return TorchNetwork(
         TiedWords(), functional.cross_entropy, (torch.randint(0, 7, (2, 5)), torch.randint(0, 7, (10,)))
     )
+
+
+def spread() -> TorchNetwork:
+    """Return a network of transposed convolutions, of which a part has no gradient."""
+    x = torch.tensor([[1, 0, 2, 3, 1], [4, 4, 1, 2, 0]])
+    return TorchNetwork(Spread(), functional.mse_loss, (x, torch.randn(2, 4, 7, 8)))

@@ -78,34 +78,82 @@ def convolution(  # noqa: PLR0913, PLR0917 - the operator's signature
     output_padding: list[int],
     groups: int,
 ) -> torch.Tensor:
-    """Return a convolution as a product with patches, whose index lies beside the channels."""
-    if transposed or x.dim() not in (3, 4):
+    """Return a convolution, transposed or not, as a product with patches."""
+    if x.dim() not in (3, 4):
         raise NotSupportedError(
-            "a trained convolution must be one of lines or images, and not transposed",
-            seen=f"{x.dim() - 2} axes{', transposed' if transposed else ''}",
-            remedy="use torch.nn.Upsample and a convolution, or make its weight requires_grad_(False)",
+            "a trained convolution must be one of lines or images",
+            seen=f"{x.dim() - 2} axes",
+            remedy="make its weight requires_grad_(False), or take it apart into convolutions of images",
         )
-    if x.dim() == 3:
-        lines = [[0, *padding] if place == 1 else [1, *one] for place, one in enumerate((stride, padding, dilation))]
+    if x.dim() == 3:  # along the height: cuts of the width go through copies on some families
         found = convolution(
-            x.unsqueeze(2), weight.unsqueeze(2), bias, lines[0], lines[1], lines[2], transposed, output_padding, groups
+            x.unsqueeze(3),
+            weight.unsqueeze(3),
+            bias,
+            [*stride, 1],
+            [*padding, 0],
+            [*dilation, 1],
+            transposed,
+            [*output_padding, 0],
+            groups,
         )
-        return found.squeeze(2)
-    count, channels, *kernel = weight.shape
-    parts = shifted(bordered(x, padding), kernel, stride, dilation)
-    batch, (rows, columns), length = x.shape[0], parts[0].shape[2:], channels * len(parts)
-    joined = torch.cat([one.reshape(batch, x.shape[1], 1, rows * columns) for one in parts], dim=2)
+        return found.squeeze(3)
+    kernel = weight.shape[2:]
+    if transposed:
+        weight = with_channels_exchanged(weight, groups)
+        parts = shifted(spread(x, kernel, stride, padding, dilation, output_padding), kernel, (1, 1), dilation)[::-1]
+    else:
+        parts = shifted(bordered(x, padding), kernel, stride, dilation)
+    found = product_with_patches(parts, weight, groups)
+    return found if bias is None else found + bias.reshape(1, -1, 1, 1)
+
+
+def product_with_patches(parts: Sequence[torch.Tensor], weight: torch.Tensor, groups: int) -> torch.Tensor:
+    """Return the product of kernels [count, channels, rows, columns] and what each of their elements meets.
+
+    The index of an element lies beside the channels, so that no gradient is cut along the width.
+    """
+    count, channels = weight.shape[:2]
+    batch, width, rows, columns = parts[0].shape
+    length = channels * len(parts)
+    joined = torch.cat([one.reshape(batch, width, 1, rows * columns) for one in parts], dim=2)
     if groups == 1:
         matrix = weight.reshape(count, length).transpose(0, 1)
-        product = (joined.permute(0, 3, 1, 2).reshape(batch * rows * columns, length) @ matrix).reshape(
-            batch, rows * columns, count
-        )
-        product = product.permute(0, 2, 1)
+        product = joined.permute(0, 3, 1, 2).reshape(batch * rows * columns, length) @ matrix
+        product = product.reshape(batch, rows * columns, count).permute(0, 2, 1)
     else:
         each = joined.reshape(batch, groups, length, rows * columns)
         product = weight.reshape(1, groups, count // groups, length) @ each
-    found = product.reshape(batch, count, rows, columns)
-    return found if bias is None else found + bias.reshape(1, count, 1, 1)
+    return product.reshape(batch, count, rows, columns)
+
+
+def with_channels_exchanged(weight: torch.Tensor, groups: int) -> torch.Tensor:
+    """Return kernels of a transposed convolution [in, out of a group, …] as those of a convolution [out, in, …]."""
+    channels, count, *kernel = weight.shape
+    grouped = weight.reshape(groups, channels // groups, count, -1).transpose(1, 2)
+    return grouped.reshape(groups * count, channels // groups, *kernel)
+
+
+def spread(
+    x: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    output_padding: Sequence[int],
+) -> torch.Tensor:
+    """Return images with zeros between and around elements: what a transposed convolution convolves with stride 1.
+
+    Both axes are multiplied by matrices of zeros and ones, which fp16 computes exactly.
+    """
+    made: list[torch.Tensor] = []
+    for axis, extent in enumerate(x.shape[2:]):
+        reach = dilation[axis] * (kernel[axis] - 1)
+        count = (extent - 1) * stride[axis] + 1 + 2 * (reach - padding[axis]) + output_padding[axis]
+        places = torch.arange(extent, dtype=torch.float32) * stride[axis] + (reach - padding[axis])
+        made.append((torch.arange(count, dtype=torch.float32).unsqueeze(1) == places).to(torch.float32))
+    rows, columns = made
+    return rows @ x @ columns.transpose(0, 1)
 
 
 def average_pool(
@@ -187,15 +235,17 @@ def embedding(
     scale_grad_by_freq: bool = False,  # noqa: FBT001, FBT002 - the operator's signature
     sparse: bool = False,  # noqa: ARG001, FBT001, FBT002 - as above
 ) -> torch.Tensor:
-    """Return rows of a table as a product with rows that have a single 1."""
-    if padding_idx >= 0 or scale_grad_by_freq:
+    """Return rows of a table as a product with rows that have a single 1; the row of padding has no gradient."""
+    if scale_grad_by_freq:
         raise NotSupportedError(
-            "a trained embedding must have no padding_idx and no scale_grad_by_freq",
-            seen=f"padding_idx={padding_idx}, scale_grad_by_freq={scale_grad_by_freq}",
-            remedy="make the embedding without them, and mask what is padded",
+            "a trained embedding must have no scale_grad_by_freq", remedy="make the embedding without it"
         )
-    chosen = one_hot(counted, indices, weight.shape[0], -1).reshape(-1, weight.shape[0])
-    return (chosen @ weight).reshape(*indices.shape, weight.shape[1])
+    rows, width = weight.shape
+    if padding_idx >= 0:
+        is_trained = (torch.arange(rows) != padding_idx).unsqueeze(1)
+        weight = torch.where(is_trained, weight, weight.detach())
+    chosen = one_hot(counted, indices, rows, -1).reshape(-1, rows)
+    return (chosen @ weight).reshape(*indices.shape, width)
 
 
 def attention(  # noqa: PLR0913 - the operator's signature

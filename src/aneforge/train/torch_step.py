@@ -161,7 +161,9 @@ def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tu
         NotSupportedError: It changes buffers.
     """
     program = torch.export.export(module, inputs, strict=False)
+    detach_what_has_no_gradient(program.graph_module)
     table = cast("dict[object, Callable[..., object]]", torch.export.default_decompositions())
+    del table[torch.ops.aten.detach.default]  # what it is taken apart into has a gradient
     counted: list[int] = []
     table.update(decompositions(counted))
     core = program.run_decompositions(table)  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
@@ -173,6 +175,21 @@ def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tu
             remedy="use norms without running statistics (LayerNorm, GroupNorm), or module.eval()",
         )
     return cast("torch.nn.Module", core.module()), tuple(counted)
+
+
+def detach_what_has_no_gradient(exported: torch.fx.GraphModule) -> None:
+    """Detach the results of `torch.no_grad` blocks, which are written out in line when a program is taken apart."""
+    for node in list(exported.graph.nodes):
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        for result in list(node.users):
+            users = list(result.users)
+            with exported.graph.inserting_after(result):
+                detached = exported.graph.call_function(torch.ops.aten.detach.default, (result,))
+            detached.meta = dict(result.meta)
+            for user in users:
+                user.replace_input_with(result, detached)
+    exported.recompile()
 
 
 def without_integers(traced: torch.fx.GraphModule) -> None:

@@ -15,7 +15,7 @@ import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
 from aneforge.train.joint_graph import JointLoss
 from aneforge.train.torch_step import trace_step
-from torch_networks import TorchNetwork, images, words
+from torch_networks import TorchNetwork, images, spread, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,9 +51,10 @@ def check_step(network: TorchNetwork, traced: JointLoss) -> None:
         np.testing.assert_array_equal(one.value if isinstance(one, af.Parameter) else one, own[name].numpy())
 
 
-def test_the_traced_step_of_images_is_that_of_torch() -> None:
+@pytest.mark.parametrize("build", [images, spread])
+def test_the_traced_step_is_that_of_torch(build: Callable[[], TorchNetwork]) -> None:
     torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType] - as above
-    network = images()
+    network = build()
     check_step(network, trace_step(network.module, network.loss, network.inputs))
 
 
@@ -126,7 +127,8 @@ X = torch.ones(2, 3)
         (nn.ReLU(), functional.mse_loss, (X, X), GraphError, "no parameter that trains"),
         (nn.Linear(3, 3), difference, (X, X), GraphError, "the loss must be one number"),
         (nn.BatchNorm1d(3), functional.mse_loss, (X, X), NotSupportedError, "cannot change buffers.*running_mean"),
-        (nn.ConvTranspose1d(2, 2, 2), mean, (X[None],), NotSupportedError, "not transposed"),
+        (nn.Conv3d(2, 2, 1), mean, (X.reshape(2, 3, 1, 1),), NotSupportedError, "one of lines or images"),
+        (nn.Embedding(3, 2, scale_grad_by_freq=True), mean, (X.long(),), NotSupportedError, "no scale_grad_by_freq"),
         (Frozen(unused=True), mean, (X,), GraphError, "does not depend on 'unused.weight'"),
         (nn.Embedding(3000, 2), mean, (X.long(),), NotSupportedError, "seen 3000 classes, limit 2048"),
         (
