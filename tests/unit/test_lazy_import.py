@@ -73,3 +73,15 @@ def test_a_model_that_is_called_loads_no_reader_writer_gradient_or_way_to_anothe
         "aneforge.optimise.forms.canonical",
         "aneforge.optimise.forms.native_attention",
     }
+
+
+EXPLAINED = """
+from aneforge.commands.explaining import explain
+for words in (["ANE-EXTENT-001"], ["m1"], ["segment"], ["limit", "max_tensor_dim"]):
+    explain(words)
+"""
+
+
+def test_rules_chips_words_and_limits_are_explained_without_arrays_or_operations() -> None:
+    assert asked_for_by(EXPLAINED).isdisjoint({"numpy", "ml_dtypes", *HEAVY})
+    assert "numpy" in asked_for_by(EXPLAINED.replace("ANE-EXTENT-001", "relu"))

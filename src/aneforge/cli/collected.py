@@ -30,8 +30,7 @@ def collect_facts(path: Path, *, quick: bool, runs: int | None, force: bool) -> 
     Raises:
         GraphError: The file cannot be written, or is another tool's and `force` is not given.
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.collecting import (  # noqa: PLC0415 - as above
         collect,
@@ -67,8 +66,7 @@ def collect_facts(path: Path, *, quick: bool, runs: int | None, force: bool) -> 
 
 def compare_facts(path: Path) -> int:
     """Print how a collection differs from what is predicted, and return the exit code."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.collection import read_collection  # noqa: PLC0415 - as above
     from aneforge.commands.collection_comparison import compare_collection  # noqa: PLC0415 - as above

@@ -129,7 +129,7 @@ def show_comparisons(found: tuple[Comparison, ...], most: int) -> None:
 
 def show_outputs(out: Console, found: Comparison) -> None:
     """Print how far the outputs are apart, the worst first."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     for error in found.errors[:SHOWN_OUTPUTS]:
         style = "green" if not error.differing else ("red" if error.outside and not found.passes else "yellow")
@@ -169,8 +169,7 @@ def distances(error: OutputError) -> list[str]:
 
 def show_operations(out: Console, found: Comparison, most: int) -> None:
     """Print what was compared and the operations that are the furthest apart."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     out.print()
     values = counted(len(found.nodes), "value")

@@ -88,7 +88,7 @@ def write_page(report: Report, path: Path, *, force: bool) -> str:
 def show_story(out: Console, story: Story, written: str) -> None:
     """Print the story: the verdict, one finding with its remedy, the slice, and what to type next."""
     from aneforge.cli.screen import show_finding  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - as above
     from aneforge.report.grouping import fold_results  # noqa: PLC0415 - as above
 
     print_wrapped(out, f"{story.report.model}: {' · '.join(map(told, story.told))}")

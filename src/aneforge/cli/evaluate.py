@@ -239,7 +239,7 @@ def show_evaluations(found: Sequence[Evaluation]) -> None:
 
 def show_evaluation(out: Console, found: Evaluation) -> None:
     """Print one evaluation: what was run, a row for every chip, the samples that flip, and the worst."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     summary = found.summary
     rate = found.timing.rate if found.timing is not None else None
@@ -295,7 +295,7 @@ def show_chips(out: Console, found: Evaluation) -> None:
 
 def show_pairs(out: Console, found: Evaluation) -> None:
     """Print how far chips agree, those that agree least first."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.evaluation_page import percent  # noqa: PLC0415 - loaded when it is needed
 
     pairs = sorted(found.summary.pairs, key=lambda one: (one.agreement or 0.0, one.same_bits))
@@ -311,7 +311,7 @@ def show_pairs(out: Console, found: Evaluation) -> None:
 
 def show_flips(out: Console, found: Evaluation) -> None:
     """Print the samples to which not every side gives the same answer."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     flips = found.summary.flips
     if not flips:

@@ -47,7 +47,7 @@ def show(file: File) -> None:
 
 def show_head(out: Console, file: Path, container: Container) -> None:
     """Print what a container is."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     program = container.program
     print_wrapped(out, f"{printable(str(file))}: {container.size} bytes", style="bold")
@@ -120,7 +120,7 @@ def show_constants(out: Console, container: Container) -> None:
 
 def show_symbols(out: Console, container: Container) -> None:
     """Print named symbols, and how many debugging texts there are."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     named = [one for one in container.symbols if one.type == NAMED]
     show_table(out, "symbols", ("address", "name"), [(f"{one.value:#x}", one.name) for one in named], ("address",))
@@ -235,8 +235,8 @@ def run(
     aneforge hwx run model.hwx --inputs x.npz -o y.npz
     """
     from aneforge.cli.programs import counted, save_arrays, statistics  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.showing import cut_text, print_wrapped  # noqa: PLC0415 - as above
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.showing import cut_text  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.hwx_running import run_container  # noqa: PLC0415 - as above
     from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
@@ -263,8 +263,7 @@ def lint(file: File) -> None:
     aneforge hwx lint model.hwx
     """
     from aneforge.cli.reference import finding_text  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - as above
-    from aneforge.cli.terminal import STYLES, console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import STYLES, console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.commands.hwx_files import lint as findings_in  # noqa: PLC0415 - as above
     from aneforge.rules.rule import Severity  # noqa: PLC0415 - as above
 
@@ -290,8 +289,7 @@ def diff(
     Examples:
     aneforge hwx diff a.hwx b.hwx
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.hwx_files import diff as differences  # noqa: PLC0415 - as above
 
     found = differences(first, second)

@@ -40,8 +40,7 @@ def install(
 
     aneforge invoker install bin -t {new}
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.runtime.dispatch.invoker_scripts import install_invokers  # noqa: PLC0415 - as above
 
     out = console()

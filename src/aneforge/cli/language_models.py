@@ -190,8 +190,7 @@ def check(
 
 def show_check(found: LanguageCheck, tokenizer: TextTokenizer | None) -> None:
     """Print what a check found."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     out = console()
     head = f"{found.model}: {found.architecture}, {found.parameters:,} parameters, context {found.context}"

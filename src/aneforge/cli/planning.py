@@ -131,8 +131,7 @@ def rates(texts: Sequence[str]) -> dict[str, float]:
 
 def show_plan(found: DecoderPlan) -> None:
     """Print a plan: a row for every chip and context, where the time goes, what compiles, the encodings."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     out = console()
     print_wrapped(
@@ -155,8 +154,7 @@ def show_plan(found: DecoderPlan) -> None:
 
 def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
     """Print a row for every chip and context."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
 
     columns = ["prog", "weights", "context", "cache", "first token", "tokens/s", "on chip", "mJ/token"]
@@ -231,7 +229,7 @@ def show_parts(out: Console, chips: Sequence[ChipPlan]) -> None:
 
 def show_pairs(out: Console, chips: Sequence[ChipPlan]) -> None:
     """Print which lengths compile against which contexts, and the rule that breaks the others."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     for chip in chips:
         asked = [one for one in chip.pairs if one.verdict != "longer"]

@@ -134,8 +134,7 @@ def compile_(
 
 def show_compiled(made: Emitted, phases: Path | None) -> None:
     """Print what became of a model, or the program itself where that was asked for."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     if made.text is not None:
         typer.echo(made.text)
@@ -214,8 +213,8 @@ def run(
 
     aneforge run model.aneprg --inputs x.npz
     """
-    from aneforge.cli.showing import cut_text, print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.showing import cut_text  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
     from aneforge.commands.running import run_model  # noqa: PLC0415 - as above
@@ -314,8 +313,7 @@ def reduce(
 
     aneforge reduce model.onnx --keep 'diverges {old} {new}' -o smallest
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
     from aneforge.commands.own_files import refuse_foreign  # noqa: PLC0415 - as above
@@ -358,8 +356,7 @@ def bench(
     Examples:
     aneforge bench model.onnx -t {old} --runs 20
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.benching import bench as measured  # noqa: PLC0415 - as above
     from aneforge.report.numbers import latency_text, time_text  # noqa: PLC0415 - as above

@@ -35,8 +35,7 @@ def diff(
     Examples:
     aneforge check before.onnx --json a.json; aneforge check after.onnx --json b.json; aneforge diff a.json b.json
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.diffing import diff as changes  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
@@ -60,7 +59,7 @@ def diff(
 
 def show_target_diff(out: Console, one: TargetDiff, most: int) -> None:
     """Print what changed on one target."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.headline import in_shop_words  # noqa: PLC0415 - as above
 
     counts = "" if one.before == one.after else f"{counts_text(one.before)} -> "
@@ -127,8 +126,7 @@ def explain(
 
     aneforge explain Gemm
     """
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.explaining import explain as explained  # noqa: PLC0415 - as above
 
     given.refuse_json(json, force=force)
@@ -153,8 +151,7 @@ def targets(
     force: given.Force = False,
 ) -> None:
     """List targets and the chips that have them."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.listing import list_targets  # noqa: PLC0415 - as above
 
     given.refuse_json(json, force=force)
@@ -186,8 +183,7 @@ def ops(
     force: given.Force = False,
 ) -> None:
     """List operations and what becomes of them on each family, or on the targets that are named."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.listing import list_ops  # noqa: PLC0415 - as above
     from aneforge.commands.model_and_targets import parts_of  # noqa: PLC0415 - as above
 
@@ -208,8 +204,7 @@ def ops(
 def routes(json: given.Json = None, force: given.Force = False) -> None:
     """List the routes to the engine, and what a call by each was published to take."""
     from aneforge.analysis.routes import assumed_route  # noqa: PLC0415 - as above
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, plain_table, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_routes  # noqa: PLC0415 - as above
 
     given.refuse_json(json, force=force)
@@ -271,8 +266,7 @@ def doctor(
         compare_facts,
         refuse_combination,
     )
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - as above
-    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.commands.doctoring import doctor as examined  # noqa: PLC0415 - as above
 
     refuse_combination(collect, compare, quick=quick, runs=runs)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from aneforge.cli.showing import cut_text, print_wrapped, show_answers, show_details, where
-from aneforge.cli.terminal import STYLES, console
+from aneforge.cli.showing import cut_text, show_answers, show_details, where
+from aneforge.cli.terminal import STYLES, console, print_wrapped
 from aneforge.graph.precision import TAKEN
 from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, listed, names_once
 from aneforge.report.grouping import fold_results, group_findings, has_limit

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from aneforge.cli.terminal import plain_table
+from aneforge.cli.terminal import plain_table, print_wrapped
 from aneforge.report.finding_texts import listed
 from aneforge.report.headline import shop_name, shop_names
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cut_text",
-    "print_wrapped",
     "show_answers",
     "show_details",
     "summary_table",
@@ -229,25 +227,6 @@ def cut_text(text: str, most: int = SHOWN_REASON + 2) -> str:
     """
     once = "; ".join(dict.fromkeys(text.split("; ")))
     return once if len(once) <= most else f"{once[: most - 2].rstrip()} …"
-
-
-def print_wrapped(
-    out: Console, text: str, *, indent: int = 0, style: str = "", word: tuple[str, str] | None = None
-) -> None:
-    """Print a text within the width, every line indented and none with spaces at its end.
-
-    A word can have a style of its own, where it comes first.
-    """
-    for line in text.splitlines() or [""]:
-        space = " " * (indent + len(line) - len(line.lstrip()))
-        made = textwrap.wrap(line.strip(), max(20, out.width), initial_indent=space, subsequent_indent=space)
-        for part in made:
-            shown = Text(part, style)
-            if word is not None and word[0] in part:
-                at = part.index(word[0])
-                shown.stylize(word[1], at, at + len(word[0]))
-                word = None
-            out.print(shown, soft_wrap=True)
 
 
 def where(node: str, place: Location | None) -> str:

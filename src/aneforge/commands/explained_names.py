@@ -1,23 +1,37 @@
-"""Names of others that `explain` knows: operators of ONNX and PyTorch, Apple's validators and its compiler's texts."""
+"""Operations that `explain` knows, by our name or that of MIL, ONNX or PyTorch; Apple's validators and their texts."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from aneforge.commands.explanation import Explanation, Row
-from aneforge.ops.table import ops
-from aneforge.rules.operations import op_status
+from aneforge.ops.op import Below
+from aneforge.ops.table import find_op, names, ops
+from aneforge.rules.catalogue import rules
+from aneforge.rules.operations import catalogue, op_status
 from aneforge.targets import Family, supports_mil
+from aneforge.targets.schema import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["explained_apple_text", "explained_operator", "explained_validator", "foreign_names", "mil_names"]
+    from aneforge.ops.op import Op
+    from aneforge.rules.rule import Rule
+
+__all__ = [
+    "explained_apple_text",
+    "explained_op",
+    "explained_operator",
+    "explained_validator",
+    "foreign_names",
+    "mil_names",
+    "operation_name",
+]
 
 PREFIXES = re.compile(
     r"^(torch\.ops\.|torch\.nn\.functional\.|torch\.|nn\.functional\.|nn\.|aten[.:]+|F\.|ai\.onnx[.:]+)"
@@ -47,8 +61,7 @@ class OperatorNames(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @cache
 def operator_names() -> OperatorNames:
     """Return what frameworks call operations, and ours that stand for them."""
-    data = files("aneforge.commands").joinpath("data/operator_names.toml").read_bytes()
-    return msgspec.toml.decode(data, type=OperatorNames)
+    return read(Path(__file__).with_name("data") / "operator_names.toml", OperatorNames)
 
 
 def foreign_names() -> Iterator[str]:
@@ -62,6 +75,36 @@ def foreign_names() -> Iterator[str]:
 def mil_names() -> Mapping[str, str]:
     """Return operations by what MIL calls them, where that is another name."""
     return {op.mil_name: op.name for op in ops().values() if op.mil_name and op.mil_name not in ops()}
+
+
+def operation_name(word: str) -> str | None:
+    """Return the operation that is called so, here or in MIL."""
+    if word in names():
+        return word
+    return mil_names().get(word)
+
+
+def explained_op(name: str) -> Explanation:
+    """Return what is known of an operation."""
+    op = find_op(name)
+    rows = [Row("operands", ", ".join(operand.name for operand in op.operands) or "none")]
+    rows += [Row("category", str(op.category)), Row("MIL", op.mil_name or "no single operation there")]
+    rows += [Row(f"{family.name} family", op_status(op.name, family)) for family in Family if supports_mil(family)]
+    if op.support.below is Below.DECOMPOSE:
+        rows.append(Row("decomposed", str(op.decompositions()[0])))
+    if op.gradient is not None:
+        rows.append(Row("gradient", str(op.gradient())))
+    if op.name in catalogue():
+        status = catalogue()[op.name].status
+        rows += [Row(f"MIL front end, {family.name} family", word) for family, word in status.items()]
+    rows += [Row(rule.id, rule.statement) for rule in rules().values() if looks_at(rule, op)]
+    return Explanation("operation", op.name, op.summary, tuple(rows))
+
+
+def looks_at(rule: Rule, op: Op) -> bool:
+    """Return whether a rule looks at an operation in particular, and not at all of them."""
+    special = rule.ops is not None or rule.gated or rule.trait is not None
+    return special and rule.concerns(op.name)
 
 
 def explained_operator(word: str) -> Explanation | None:

@@ -5,29 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.commands.explained_names import (
-    explained_apple_text,
-    explained_operator,
-    explained_validator,
-    foreign_names,
-    mil_names,
-)
 from aneforge.commands.explanation import Explanation, Row, thread_link, with_sources
-from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
-from aneforge.ops.op import Below
-from aneforge.ops.table import find_op, names
 from aneforge.report.glossary import find_term, spellings
 from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
-from aneforge.rules.operations import catalogue, op_status
 from aneforge.rules.rule import plain_text
-from aneforge.targets import Family, database, group, place_of, resolve, supports_mil
+from aneforge.targets import database, group, place_of, resolve
+from aneforge.targets.names import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from aneforge.ops.op import Op
     from aneforge.rules.rule import Rule
     from aneforge.targets import Property
 
@@ -72,7 +61,7 @@ def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for e
             return explained_property(kind, name)
         case [("op" | "target" | "chip" | "pass" | "route") as kind, name]:
             return NAMED[kind](name)
-        case ["validator", name] if (found := explained_validator(name)) is not None:
+        case ["validator", name] if (found := validator_named(name)) is not None:
             return found
         case other if (found := explained_name(" ".join(other))) is not None:
             return found
@@ -81,9 +70,10 @@ def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for e
 
 
 def explained_name(name: str) -> Explanation | None:
-    """Return what is known of a chip, a target, a hardware field, an operation, a pass, a route or a validator.
+    """Return what is known of a hardware field, a chip, a target, an operation, a pass, a route or a validator.
 
-    None where nothing of these has the name; what a name alone may be is looked for in this order.
+    None where nothing of these has the name; what a name alone may be is looked for in this order, so that modules
+    which only the later ones need are loaded when it comes to them.
     """
     key = name.casefold()
     properties = ("hal", "limit", "datapath", "geometry")
@@ -93,9 +83,13 @@ def explained_name(name: str) -> Explanation | None:
     for kind in properties:
         if field in property_table(kind):
             return explained_property(kind, field)
-    if (ours := operation_name(key)) is not None:
-        return explained_op(ours)
-    others = (explained_operator, explained_step, explained_validator, explained_place, explained_apple_text)
+    if (place := explained_place(name)) is not None:
+        return place
+    from aneforge.commands import explained_names as known  # noqa: PLC0415 - not needed for what comes before
+
+    if (ours := known.operation_name(key)) is not None:
+        return known.explained_op(ours)
+    others = (known.explained_operator, explained_step, known.explained_validator, known.explained_apple_text)
     return next((found for explain_one in others if (found := explain_one(name)) is not None), None)
 
 
@@ -112,13 +106,6 @@ def explained_place(name: str) -> Explanation | None:
         return found
     summary = f"{place.chip.name} is the target {found.name}: {found.summary}"
     return Explanation("chip", place.chip.name, summary, (Row("target", found.name), *found.rows))
-
-
-def operation_name(word: str) -> str | None:
-    """Return the operation that is called so, here or in MIL."""
-    if word in names():
-        return word
-    return mil_names().get(word)
 
 
 def explained_step(name: str) -> Explanation | None:
@@ -150,6 +137,9 @@ def explain_term(word: str) -> Explanation:
 
 def every_name() -> Iterator[str]:
     """Yield every name that can be explained by itself."""
+    from aneforge.commands.explained_names import foreign_names, mil_names  # noqa: PLC0415 - for unknown names alone
+    from aneforge.ops.table import names  # noqa: PLC0415 - as above
+
     yield from spellings()
     yield from (*database().chips, *database().targets, *names(), *mil_names(), *foreign_names())
     for kind in ("hal", "limit", "datapath", "geometry"):
@@ -265,27 +255,18 @@ def property_rows(kind: str, field: str) -> Iterator[Row]:
         yield Row(", ".join(targets), value, evidence)
 
 
-def explained_op(name: str) -> Explanation:
+def operation_named(name: str) -> Explanation:
     """Return what is known of an operation."""
-    op = find_op(name)
-    rows = [Row("operands", ", ".join(operand.name for operand in op.operands) or "none")]
-    rows += [Row("category", str(op.category)), Row("MIL", op.mil_name or "no single operation there")]
-    rows += [Row(f"{family.name} family", op_status(op.name, family)) for family in Family if supports_mil(family)]
-    if op.support.below is Below.DECOMPOSE:
-        rows.append(Row("decomposed", str(op.decompositions()[0])))
-    if op.gradient is not None:
-        rows.append(Row("gradient", str(op.gradient())))
-    if op.name in catalogue():
-        status = catalogue()[op.name].status
-        rows += [Row(f"MIL front end, {family.name} family", word) for family, word in status.items()]
-    rows += [Row(rule.id, rule.statement) for rule in rules().values() if looks_at(rule, op)]
-    return Explanation("operation", op.name, op.summary, tuple(rows))
+    from aneforge.commands.explained_names import explained_op  # noqa: PLC0415 - few explanations need it
+
+    return explained_op(name)
 
 
-def looks_at(rule: Rule, op: Op) -> bool:
-    """Return whether a rule looks at an operation in particular, and not at all of them."""
-    special = rule.ops is not None or rule.gated or rule.trait is not None
-    return special and rule.concerns(op.name)
+def validator_named(name: str) -> Explanation | None:
+    """Return what is known of a validator; None where there is none of that name."""
+    from aneforge.commands.explained_names import explained_validator  # noqa: PLC0415 - few explanations need it
+
+    return explained_validator(name)
 
 
 def explained_target(name: str) -> Explanation:
@@ -347,7 +328,7 @@ def explained_chaining(name: str = "") -> Explanation:
 
 
 NAMED: Mapping[str, Callable[[str], Explanation]] = {
-    "op": explained_op,
+    "op": operation_named,
     "target": explained_target,
     "chip": explained_target,
     "pass": explained_pass,

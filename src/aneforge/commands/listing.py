@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.routes import Measures, range_text, routes, time_range_text
-from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import UnknownNameError
 from aneforge.ops.table import ops
 from aneforge.records import dataclass
 from aneforge.rules.operations import op_status
 from aneforge.targets import Family, group, resolve, supports_mil
+from aneforge.targets.names import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,8 @@ from aneforge.formats.model import load_model
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.records import dataclass
-from aneforge.targets import GROUPS, Place, Target, database, group, place_of
+from aneforge.targets import GROUPS, Place, Target, group, place_of
+from aneforge.targets.names import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +34,6 @@ __all__ = [
     "parts_of",
     "runs_mil",
     "subject_of",
-    "title_of",
     "title_of_place",
     "with_chip",
 ]
@@ -178,8 +178,3 @@ def chip_named(place: Place) -> str:
 def title_of_place(place: Place) -> str:
     """Return the chip that was named, else those that have the target's engine, as users call them."""
     return title_of(place.target) if place.chip is None else place.chip.name
-
-
-def title_of(target: Target) -> str:
-    """Return the chips that have a target's engine, as users call them."""
-    return ", ".join(one.name for one in database().chips.values() if one.target == target.name)

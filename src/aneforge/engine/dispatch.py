@@ -37,7 +37,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.ops.op import Category
 from aneforge.ops.table import find_op, ops
-from aneforge.ops.types import DTYPES, TensorType
+from aneforge.ops.types import TensorType, numpy_dtypes
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""
 MOST_FOUND = 8192
 """Operations on targets that are kept: all on all, and targets that stand for others while something is asked."""
-DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
+DTYPE_NAMES = {dtype: name for name, dtype in numpy_dtypes().items()}
 WHOLE_NUMBERS = "integers and booleans are computed exactly; not measured"
 SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
 

@@ -11,7 +11,7 @@ from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
 from aneforge.ops.constant import Constant
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.types import DTYPES, is_float, is_integer, value_range
+from aneforge.ops.types import is_float, is_integer, numpy_dtypes, value_range
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import GraphLike
@@ -195,7 +195,7 @@ def taken(dtype: str) -> tuple[str, tuple[str, ...]]:
 
 def sort_of(array: Array) -> str:
     """Return the sort of an array's elements: float, integer, bool, or other."""
-    name = next((name for name, (dtype, _) in DTYPES.items() if dtype == array.dtype), "")
+    name = next((name for name, dtype in numpy_dtypes().items() if dtype == array.dtype), "")
     if name:  # also the types that are not NumPy's own
         return "float" if is_float(name) else "integer" if is_integer(name) else "bool"
     return {"f": "float", "i": "integer", "u": "integer"}.get(array.dtype.kind, "other")

@@ -21,7 +21,7 @@ import numpy as np
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.shapes import normalise_axis
-from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_float, is_integer
+from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_float, is_integer, numpy_dtypes
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def dtype_name(array: Array) -> str:
     Raises:
         GraphError: No tensor can hold such elements.
     """
-    for name, (dtype, _) in DTYPES.items():
+    for name, dtype in numpy_dtypes().items():
         if dtype == array.dtype:
             return name
     raise GraphError("no tensor holds elements of this type", seen=str(array.dtype), limit=", ".join(DTYPES))

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeValue, Operand
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 from aneforge.records import dataclass
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Definition", "OperandArrays", "OperandTypes", "meaning_dtype"]
 
@@ -86,6 +88,8 @@ class Definition:
         """
         if self.meaning is None:
             raise NotSupportedError(f"it has no meaning on its own: {self.no_meaning}", operation=self.name)
+        import numpy as np  # noqa: PLC0415 - as in `aneforge.ops.types`
+
         with np.errstate(all="ignore"):
             results = self.meaning(*self._in_order(operands), **attributes)
         return results if isinstance(results, tuple) else (results,)
@@ -128,4 +132,4 @@ def meaning_dtype(dtype: str) -> np.dtype[np.generic]:
     >>> meaning_dtype("fp16"), meaning_dtype("int8")
     (dtype('float64'), dtype('int8'))
     """
-    return np.dtype(np.float64) if is_float(dtype) else numpy_dtype(dtype)
+    return numpy_dtype("fp64" if is_float(dtype) else dtype)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from aneforge.errors import GraphError
 from aneforge.ops.types import is_float, is_integer, value_range
 
@@ -157,6 +155,8 @@ def broadcast(*types: TensorType) -> tuple[int, ...]:
     Raises:
         GraphError: They do not broadcast.
     """
+    import numpy as np  # noqa: PLC0415 - as in `aneforge.ops.types`
+
     try:
         return np.broadcast_shapes(*(one.shape for one in types))
     except ValueError:

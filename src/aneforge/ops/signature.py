@@ -7,8 +7,6 @@ import sys
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final, cast
 
-import numpy as np
-
 from aneforge.errors import GraphError
 from aneforge.records import dataclass
 
@@ -29,6 +27,8 @@ class Required(Enum):
 
 
 REQUIRED: Final = Required.MARK
+PLAIN = frozenset({bool, int, float, str})
+"""Types of values that are Python's own."""
 
 
 class OperandKind(StrEnum):
@@ -83,6 +83,7 @@ class Attribute:
     def checked(self, value: object) -> AttributeValue:
         """Return a value in this attribute's type: lists become tuples, NumPy scalars become Python's.
 
+        >>> import numpy as np
         >>> Attribute("axes", AttributeKind.INTEGERS).checked([1, np.int64(2)])
         (1, 2)
 
@@ -158,8 +159,12 @@ class Attribute:
         raise self._wrong(value)
 
     def _items(self, value: object) -> Iterable[object]:
+        if isinstance(value, list | tuple):
+            return cast("Iterable[object]", value)
+        import numpy as np  # noqa: PLC0415 - as in `aneforge.ops.types`
+
         items: object = cast("Array", value).tolist() if isinstance(value, np.ndarray) else value
-        if isinstance(items, list | tuple):  # an array without axes is one number
+        if isinstance(items, list):  # an array without axes is one number
             return cast("Iterable[object]", items)
         raise self._wrong(items)
 
@@ -184,4 +189,8 @@ class Attribute:
 
 def python_value(value: object) -> object:
     """Return a NumPy scalar as Python's own value, and anything else as it is."""
+    if type(value) in PLAIN:
+        return value
+    import numpy as np  # noqa: PLC0415 - as in `aneforge.ops.types`
+
     return cast("object", value.item()) if isinstance(value, np.generic) else value

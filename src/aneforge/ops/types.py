@@ -6,40 +6,67 @@ A graph is general in both: what the engine accepts of them is said by rules, no
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import ml_dtypes
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from aneforge.errors import GraphError, UnknownNameError
 
-__all__ = ["DTYPES", "Array", "TensorType", "bits", "is_float", "is_integer", "numpy_dtype", "value_range"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-Array: TypeAlias = npt.NDArray[Any]
-"""Any NumPy array; the operations' meanings work on arrays of float64, of their own integer type, or of bool."""
+    import numpy as np
+    import numpy.typing as npt
 
-DTYPES: dict[str, tuple[np.dtype[Any], int]] = {
-    "fp16": (np.dtype(np.float16), 16),
-    "fp32": (np.dtype(np.float32), 32),
-    "fp64": (np.dtype(np.float64), 64),
-    "bf16": (np.dtype(ml_dtypes.bfloat16), 16),
-    "fp8e4m3fn": (np.dtype(ml_dtypes.float8_e4m3fn), 8),
-    "fp8e5m2": (np.dtype(ml_dtypes.float8_e5m2), 8),
-    "int4": (np.dtype(ml_dtypes.int4), 4),
-    "uint4": (np.dtype(ml_dtypes.uint4), 4),
-    "int8": (np.dtype(np.int8), 8),
-    "uint8": (np.dtype(np.uint8), 8),
-    "int16": (np.dtype(np.int16), 16),
-    "uint16": (np.dtype(np.uint16), 16),
-    "int32": (np.dtype(np.int32), 32),
-    "uint32": (np.dtype(np.uint32), 32),
-    "int64": (np.dtype(np.int64), 64),
-    "uint64": (np.dtype(np.uint64), 64),
-    "bool": (np.dtype(np.bool_), 8),
+    Array: TypeAlias = npt.NDArray[Any]
+    """Any NumPy array; the operations' meanings work on arrays of float64, of their own integer type, or of bool."""
+else:
+    Array: TypeAlias = Any
+
+__all__ = [
+    "DTYPES",
+    "Array",
+    "TensorType",
+    "bits",
+    "is_float",
+    "is_integer",
+    "numpy_dtype",
+    "numpy_dtypes",
+    "value_range",
+]
+
+DTYPES = {
+    "fp16": 16,
+    "fp32": 32,
+    "fp64": 64,
+    "bf16": 16,
+    "fp8e4m3fn": 8,
+    "fp8e5m2": 8,
+    "int4": 4,
+    "uint4": 4,
+    "int8": 8,
+    "uint8": 8,
+    "int16": 16,
+    "uint16": 16,
+    "int32": 32,
+    "uint32": 32,
+    "int64": 64,
+    "uint64": 64,
+    "bool": 8,
 }
-"""Every element type: its NumPy type, and the bits that one element takes in storage."""
+"""Every element type, and the bits that one element takes in storage."""
+
+
+@cache
+def numpy_dtypes() -> Mapping[str, np.dtype[Any]]:
+    """Return the NumPy type of every element type."""
+    import ml_dtypes  # noqa: PLC0415 - rules and types are read without arrays
+    import numpy as np  # noqa: PLC0415 - as above
+
+    ours = {"bool": np.bool_, "bf16": ml_dtypes.bfloat16, "fp8e4m3fn": ml_dtypes.float8_e4m3fn}
+    ours |= {"fp8e5m2": ml_dtypes.float8_e5m2, "int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4}
+    return {name: np.dtype(ours.get(name, name.replace("fp", "float"))) for name in DTYPES}
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -48,9 +75,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     Raises:
         UnknownNameError: There is no such element type.
     """
-    if name not in DTYPES:
-        raise UnknownNameError.of("element type", name, DTYPES)
-    return DTYPES[name][0]
+    bits(name)
+    return numpy_dtypes()[name]
 
 
 def bits(name: str) -> int:
@@ -58,9 +84,13 @@ def bits(name: str) -> int:
 
     >>> bits("fp16"), bits("int4")
     (16, 4)
+
+    Raises:
+        UnknownNameError: There is no such element type.
     """
-    numpy_dtype(name)
-    return DTYPES[name][1]
+    if name not in DTYPES:
+        raise UnknownNameError.of("element type", name, DTYPES)
+    return DTYPES[name]
 
 
 def is_float(name: str) -> bool:
@@ -100,7 +130,7 @@ class TensorType(msgspec.Struct, frozen=True):
     dtype: str = "fp16"
 
     def __post_init__(self) -> None:
-        numpy_dtype(self.dtype)
+        bits(self.dtype)
         for extent in self.shape:
             if extent < 0:
                 raise GraphError("the length of an axis must be 0 or more", seen=list(self.shape), limit="0 or more")

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from aneforge.targets.schema import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +45,7 @@ class Glossary(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @cache
 def glossary() -> tuple[Group, ...]:
     """Return all terms, by group."""
-    data = files("aneforge.report").joinpath("data/glossary.toml").read_bytes()
-    return msgspec.toml.decode(data, type=Glossary).groups
+    return read(Path(__file__).with_name("data") / "glossary.toml", Glossary).groups
 
 
 @cache

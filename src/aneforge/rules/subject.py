@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from aneforge.ops.constant import Constant
 from aneforge.ops.types import TensorType
 from aneforge.records import dataclass
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.errors import Location
+    from aneforge.ops.constant import Constant
     from aneforge.ops.signature import AttributeValue
 
 __all__ = [
@@ -123,14 +123,16 @@ class Operation:
 def arguments_of(held: Held) -> dict[str, tuple[TensorType, ...]]:
     """Return the types of all operands."""
     return {
-        name: tuple(value.type if isinstance(value, Constant) else value for value in values)
+        name: tuple(value if isinstance(value, TensorType) else value.type for value in values)
         for name, values in held.items()
     }
 
 
 def constants_of(held: Held) -> dict[str, tuple[Constant, ...]]:
     """Return the operands that are constants."""
-    found = {name: tuple(value for value in values if isinstance(value, Constant)) for name, values in held.items()}
+    found = {
+        name: tuple(value for value in values if not isinstance(value, TensorType)) for name, values in held.items()
+    }
     return {name: constants for name, constants in found.items() if constants}
 
 
@@ -146,5 +148,5 @@ def tensors_read(
         value.with_dtype(ENGINE_INDEX) if name in indices else value
         for name, values in held.items()
         for value in values
-        if not isinstance(value, Constant) and name not in known
+        if isinstance(value, TensorType) and name not in known
     )

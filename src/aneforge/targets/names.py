@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aneforge.targets.target import Chip, Target
 
-__all__ = ["EXAMPLES", "chip", "find_target"]
+__all__ = ["EXAMPLES", "chip", "find_target", "title_of"]
 
 CHIP_PREFIX, FAMILY_PREFIX = "soc:", "family:"
 LONGEST_NAME = 1000
@@ -143,3 +143,8 @@ def family_representative(key: str) -> str:
     if name not in families:
         raise UnknownTargetError.of("target family", key, (FAMILY_PREFIX + known for known in families))
     return families[name]
+
+
+def title_of(target: Target) -> str:
+    """Return the chips that have a target's engine, as users call them."""
+    return ", ".join(one.name for one in database().chips.values() if one.target == target.name)

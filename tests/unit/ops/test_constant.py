@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as stn
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
-from aneforge.ops.types import DTYPES, Array, TensorType
+from aneforge.ops.types import DTYPES, Array, TensorType, numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -373,7 +373,7 @@ def test_misuse_is_explained(make: Callable[[], Constant], message: str) -> None
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_element_type_can_be_dense(dtype: str) -> None:
-    assert Dense(np.zeros(3, DTYPES[dtype][0])).type == TensorType((3,), dtype)
+    assert Dense(np.zeros(3, numpy_dtype(dtype))).type == TensorType((3,), dtype)
 
 
 def test_constants_without_elements() -> None:

@@ -13,7 +13,7 @@ from aneforge.errors import GraphError
 from aneforge.graph.node import build
 from aneforge.ops.op import Below
 from aneforge.ops.table import find_op
-from aneforge.ops.types import DTYPES, TensorType, is_integer
+from aneforge.ops.types import DTYPES, TensorType, is_integer, numpy_dtype
 from op_calls import type_of, value_of
 
 REDUCTIONS = [
@@ -101,7 +101,7 @@ def test_the_mode_is_one_of_two() -> None:
 )
 @pytest.mark.parametrize("dtype", ["int8", "int32", "fp64"])
 def test_several_axes_with_one_left_between(name: str, expected: list[list[int]], dtype: str) -> None:
-    x = np.array([[[3, 5], [4, -6]], [[-1, -2], [0, 2]]]).astype(DTYPES[dtype][0])
+    x = np.array([[[3, 5], [4, -6]], [[-1, -2], [0, 2]]]).astype(numpy_dtype(dtype))
     result = value_of(name, x, axes=[-1, 0], keep_dims=True)
     assert result.shape == (1, 2, 1)
     assert result.dtype == x.dtype
@@ -118,7 +118,7 @@ def test_no_axes_at_all_leave_the_tensor_as_it_is() -> None:
 @pytest.mark.parametrize("name", OF_NUMBERS)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_whole_numbers_keep_their_type(name: str, dtype: str) -> None:
-    x = np.array([[1, 2, 1], [3, 0, 1]]).astype(DTYPES[dtype][0])
+    x = np.array([[1, 2, 1], [3, 0, 1]]).astype(numpy_dtype(dtype))
     assert type_of(name, TensorType((2, 3), dtype), axes=[1]) == TensorType((2,), dtype)
     result = value_of(name, x, axes=[1])
     assert result.dtype == x.dtype
@@ -135,7 +135,7 @@ def test_whole_numbers_keep_their_type(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_places_among_whole_numbers_are_int32(dtype: str) -> None:
-    x = np.array([1, 3, 0, 3, 0]).astype(DTYPES[dtype][0])
+    x = np.array([1, 3, 0, 3, 0]).astype(numpy_dtype(dtype))
     assert value_of("reduce_argmax", x) == 1
     assert value_of("reduce_argmin", x) == 2
     assert value_of("reduce_argmin", x).dtype == np.int32

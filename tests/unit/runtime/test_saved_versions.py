@@ -128,7 +128,7 @@ def form() -> Iterator[str]:
     for held in fields(WeightReport):
         yield f"WeightReport.{held.name}{'' if held.default is MISSING else f' = {held.default!r}'}"
     yield f"warnings: {', '.join(sorted(CATEGORIES))}"
-    yield f"element types: {', '.join(f'{name} {bits}' for name, (_, bits) in DTYPES.items())}"
+    yield f"element types: {', '.join(f'{name} {bits}' for name, bits in DTYPES.items())}"
     yield f"units: {', '.join(Engine)}; slots: {', '.join(Slot)}"
     yield f"grammar of the text: sha256 {hashlib.sha256(GRAMMAR.encode()).hexdigest()}"
     for name, kind in sorted(kinds().items()):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
+from aneforge.ops.types import is_float, numpy_dtype, numpy_dtypes, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ __all__ = ["expect_fitting", "expect_known", "hand_over"]
 
 REAL = set("fiub")
 """Kinds of NumPy types whose values are real numbers."""
-OWN_TYPES = {dtype for dtype, _ in DTYPES.values()}
+OWN_TYPES = frozenset(numpy_dtypes().values())
 
 
 def hand_over(what: str, value: object, kind: TensorType, element: np.dtype[Any]) -> Array:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.ops.types import DTYPES, bits, is_integer
+from aneforge.ops.types import DTYPES, bits, is_integer, numpy_dtype
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
@@ -42,7 +42,7 @@ def array_dtype(dtype: str) -> np.dtype[Any]:
     >>> array_dtype("uint1"), array_dtype("fp16")
     (dtype('uint8'), dtype('float16'))
     """
-    return np.dtype(np.uint8) if dtype in STORED_ONLY else DTYPES[dtype][0]
+    return np.dtype(np.uint8) if dtype in STORED_ONLY else numpy_dtype(dtype)
 
 
 def count_packed_bytes(dtype: str, count: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from aneforge.errors import AneforgeError, ProgramFileError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
-from aneforge.ops.types import DTYPES, numpy_dtype
+from aneforge.ops.types import numpy_dtype, numpy_dtypes
 from aneforge.runtime.saved.packing import count_packed_bytes, pack_bits, unpack_bits
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ __all__ = [
 
 ALIGNMENT = 64
 """Every section begins at a multiple of it, so that any element type can be read where it lies."""
-DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
+DTYPE_NAMES = {dtype: name for name, dtype in numpy_dtypes().items()}
 
 
 class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
