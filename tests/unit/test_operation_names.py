@@ -44,6 +44,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "engine/execution/layers.py:EXACT_PAIRS",
         "engine/kernels/operations.py:FUNCTIONS",
         "engine/kernels/operations.py:REDUCTIONS",
+        "engine/kernels/prepared.py:PAIRS",
         "engine/neuron.py:FUNCTIONS",
         "engine/normalisation.py:FOR_TARGET",
         "engine/planar.py:FUNCTIONS",

@@ -35,9 +35,7 @@ static int64_t run(int64_t function, const int64_t *a, char *out, int32_t path, 
         case FROM_DOUBLE: return aneforge_from_double((double *)a[0], (uint16_t *)a[1], a[2], path, threads);
         case LOOKUP:
             return aneforge_lookup((uint16_t *)a[0], (uint16_t *)a[1], (uint16_t *)a[2], a[3], path, threads);
-        case PAIRS:
-            return aneforge_pairs((int32_t)a[0], (uint16_t *)a[1], (int64_t *)a[2], a[3], (uint16_t *)a[4],
-                                  (int64_t *)a[5], a[6], (uint16_t *)a[7], a[8], a[9], path, threads);
+        case PAIRS: return aneforge_run_pairs((const struct aneforge_pairs *)a, path, threads);
         case DISTANCES: return aneforge_run_distances((const struct aneforge_distances *)a, path, threads);
         case MAGNITUDE: return aneforge_largest_magnitude((uint16_t *)a[0], a[1], (uint16_t *)a[2], path, threads);
         case NORM: return aneforge_run_norm((const struct aneforge_norm *)a, path, threads);

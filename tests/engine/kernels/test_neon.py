@@ -42,7 +42,7 @@ FUNCTIONS = [
     "aneforge_from_float",
     "aneforge_from_double",
     "aneforge_lookup",
-    "aneforge_pairs",
+    "aneforge_run_pairs",
     "aneforge_run_distances",
     "aneforge_largest_magnitude",
     "aneforge_run_norm",

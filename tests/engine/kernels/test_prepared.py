@@ -1,4 +1,4 @@
-"""Products of fixed shapes with the slots that are done as results are stored, bit for bit against the golden model."""
+"""Products and pairs of fixed shapes, and slots done as results are stored, bit for bit against the golden model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aneforge.engine import golden, planar
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.kernels.elements import table_of
 from aneforge.engine.kernels.library import using
-from aneforge.engine.kernels.prepared import PLAIN, After, Seen, Through, ready_convolution, ready_matmul
+from aneforge.engine.kernels.prepared import PLAIN, After, Seen, Through, ready_convolution, ready_matmul, ready_pairs
 from kernel_checks import assert_same_bits, on_every_path, tensors
 
 Array = npt.NDArray[Any]
@@ -59,6 +59,31 @@ def test_matrix_products(path: str, data: st.DataObject, through: Through, threa
         expected = mapped(wanted, through)
         assert_same_bits(found, (expected if order is None else expected.transpose(order)).view(np.float16))
         assert seen == noted(wanted, expected)
+
+
+@on_every_path
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(WAYS), st.sampled_from(["add", "sub", "mul", "maximum", "minimum"]))
+def test_pairs(path: str, data: st.DataObject, through: Through, operation: str) -> None:
+    shape = tuple(data.draw(st.integers(1, most)) for most in (3, 40, 70))
+    shapes = [tuple(data.draw(st.sampled_from([extent, 1])) for extent in shape) for _ in range(2)]
+    x, y = data.draw(tensors(*shapes))
+    if data.draw(st.booleans()):  # an operand that lies the other way round
+        x = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+    ready = ready_pairs(operation, np.broadcast_shapes(*shapes))
+    assert ready is not None
+    with np.errstate(all="ignore"), using(path=path):
+        wanted = planar.FUNCTIONS[operation](x.view(np.float16), y.view(np.float16))
+        expected = mapped(np.asarray(wanted), through)
+        found, seen = ready(x, y, through)
+        assert_same_bits(found, expected.view(np.float16))
+        assert seen == noted(np.asarray(wanted), expected)
+        assert_same_bits(ready(x, y, through)[0], found)
+
+
+def test_other_operations_are_not_pairs() -> None:
+    assert ready_pairs("real_div", (2,)) is None
+    assert ready_pairs("add", (0, 2)) is None
 
 
 @on_every_path

@@ -218,7 +218,7 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     product = product_of(layer, call, target)
     first, second = list(layer.operands)
     stages = stages_of(product.stages, layer.core_types[0], target)
-    multiply, fused = product.multiplication(), Fused.of(product, stages)
+    multiply, fused = product.multiplication(), Fused.of(product.ready, stages)
 
     def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
         left, right = cast("Array", operands[first]), cast("Array", operands[second])
@@ -241,27 +241,27 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A product with the slots that are done as its results are stored, and those that are left."""
+    """A product or pairs with the slots that are done as results are stored, and those that are left."""
 
-    multiply: Run
+    operation: Run
     pointwise: Pointwise | None
     moved: bool
     rest: Stages
 
     @classmethod
-    def of(cls, product: Product, stages: Stages) -> Fused | None:
-        """Return a product with its slots; None where the kernels have it only step by step."""
+    def of(cls, ready: Callable[[tuple[int, ...] | None], Run | None], stages: Stages) -> Fused | None:
+        """Return what is ready in an order of axes with its slots; None where the kernels have it only step by step."""
         functions = stages.functions
         pointwise = functions[0] if functions and isinstance(functions[0], Pointwise) else None
         behind = functions if pointwise is None else functions[1:]
         moved = behind[0] if behind and isinstance(behind[0], Moved) else None
-        multiply = product.ready(None if moved is None else moved.order)
-        if multiply is None and moved is not None:
-            moved, multiply = None, product.ready(None)
-        if multiply is None:
+        operation = ready(None if moved is None else moved.order)
+        if operation is None and moved is not None:
+            moved, operation = None, ready(None)
+        if operation is None:
             return None
         rest = Stages(behind if moved is None else behind[1:], stages.labels)
-        return cls(multiply, pointwise, moved is not None, rest)
+        return cls(operation, pointwise, moved is not None, rest)
 
     def run(self, left: Array, right: Array, notes: Notes) -> Array | None:
         """Return the results; None where the slots have to be done one by one, because no table pays or values ask."""
@@ -270,7 +270,7 @@ class Fused:
         if self.pointwise is not None and not self.pointwise.paid:
             return None
         through = kernels.prepared.PLAIN if self.pointwise is None else self.pointwise.through
-        found, seen = self.multiply(left, right, through)
+        found, seen = self.operation(left, right, through)
         raised: list[tuple[Label, ...] | None] = []
         if self.pointwise is not None:
             raised.append(self.pointwise.doubtful.labels_of_seen(seen.before, seen.zeros))
@@ -338,9 +338,14 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
     if rounds_once(layer):
         exact = Exact.of(affine_of_stage(layer.epilogue.stages[0][1], rank), rank)
     behind = stages_of(plain_stages(layer), layer.core_types[0], target)
+    pairs = None if exact is not None else fused_pairs(layer, call, behind)
 
     def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
         renamed = cast("dict[str, Any]", call.renamed(operands))
+        if pairs is not None:
+            result = pairs.run(renamed["x"], renamed["y"], notes)
+            if result is not None:
+                return (result,)
         if exact is not None:
             numbers = (wide(renamed[name], magnitude_of(renamed[name])) for name in ("x", "y"))
             return (behind.run(exact(EXACT_PAIRS[layer.kind.name](*numbers)), notes.doubts),)
@@ -352,6 +357,14 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
     text = None if warning is None else f"{layer.name}: {warning.reason}"
     copies = found.entry.copies and not behind.functions
     return Step(layer, held, compute, labels, magnitudes_of(held), text, call.op in TAKEN_AS_GIVEN, copies)
+
+
+def fused_pairs(layer: Layer, call: Call, behind: Stages) -> Fused | None:
+    """Return an operation on pairs of real numbers with its slots, None for others."""
+    if not all(is_float(ref.type.dtype) for _, ref in placed(layer)):
+        return None
+    run = kernels.prepared.ready_pairs(call.op, layer.core_types[0].shape)
+    return Fused.of(lambda order: run if order is None else None, behind)
 
 
 def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[str, Any]) -> Labels:

@@ -12,7 +12,7 @@ for, whether they stream or fold; the activations that meet them where they stre
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, TypedDict, cast, overload
 
 import numpy as np
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations", "is_product", "product_of"]
 
 PRODUCT_KINDS = frozenset(kind.name for kind in kinds().values() if kind.product is not None)
+MATRIX_PRODUCTS = frozenset({"linear", "matmul"})
 CHANNELS = 1
 """The axis of channels."""
 FOLDED_INT8 = "int8"
@@ -123,9 +124,11 @@ class Product:
             window = window_of(x[2:], weight[2:], attributes)
             return kernels.prepared.ready_convolution(x, weight, window, after, winograd=self.winograd)
         single = all(one is None or one.size == 1 for one in (self.start, gain, offset))
-        if "transpose_x" not in self.call.attributes or not single or min(len(x), len(weight)) < 2:
+        # Rows of several matrices that meet one weight are better one product with more rows.
+        ranks = (2,) if self.call.op == "linear" else range(2, len(shape) + 1)
+        if self.call.op not in MATRIX_PRODUCTS or not single or len(x) not in ranks or len(weight) < 2:
             return None
-        flags = {name: bool(self.call.attributes[name]) for name in ("transpose_x", "transpose_y")}
+        flags = turned_operands(self.call)
         multiply = kernels.prepared.ready_matmul(shape, x[-2 if flags["transpose_x"] else -1], after)
         if multiply is None:
             return None
@@ -134,6 +137,20 @@ class Product:
             return multiply(*matrices(left, right, **flags), through)
 
         return run
+
+
+class Turned(TypedDict):
+    """Which operands of a matrix product are transposed."""
+
+    transpose_x: bool
+    transpose_y: bool
+
+
+def turned_operands(call: Call) -> Turned:
+    """Return which operands of a matrix product are transposed."""
+    if call.op == "linear":
+        return Turned(transpose_x=False, transpose_y=True)
+    return Turned(transpose_x=bool(call.attributes["transpose_x"]), transpose_y=bool(call.attributes["transpose_y"]))
 
 
 def is_product(layer: Layer) -> bool:
@@ -215,9 +232,6 @@ def sums_of(
         case "conv_transpose":
             extents, window = transposed_window(x, weight, cast("TransposeAttributes", call.attributes))
             return lambda images, kernels: products.deconvolution(images, kernels, channels, extents=extents, **window)
-        case "linear":
-            return lambda left, right: products.matmul(left, right.T, start)
         case _:
-            flags = {name: bool(call.attributes[name]) for name in ("transpose_x", "transpose_y")}
-            matmul = matmul_by(products)
+            flags, matmul = turned_operands(call), matmul_by(products)
             return lambda left, right: matmul(left, right, start, **flags)

@@ -33,6 +33,8 @@ __all__ = [
     "places_of",
 ]
 
+HALVES = (np.dtype(np.float16), np.dtype(np.uint16))
+HALF_BYTES = 2
 MOST_KEPT_PLACES = 1024
 MOST_INT8_DEPTH = 131_000
 """Terms of a sum of int8 products up to which 32 bits hold it, whatever the numbers; longer ones go the golden way."""
@@ -73,9 +75,10 @@ def bits_of(operation: str, values: Array) -> Bits:
     Raises:
         GraphTypeError: The array is of another type.
     """
-    if values.dtype in {np.dtype(np.uint16), np.dtype(np.float16)}:
-        whole = values.flags.aligned and all(stride % values.itemsize == 0 for stride in values.strides)
-        return (values if whole else values.copy()).view(np.uint16)
+    if values.dtype in HALVES:
+        flags = values.flags
+        even = flags.aligned and (flags.c_contiguous or all(stride % HALF_BYTES == 0 for stride in values.strides))
+        return (values if even else values.copy()).view(np.uint16)
     raise GraphTypeError(
         "kernels take fp16 numbers",
         operation=operation,

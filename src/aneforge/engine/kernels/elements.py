@@ -13,6 +13,7 @@ import numpy as np
 
 from aneforge.engine import planar, rounding
 from aneforge.engine.kernels.arrays import (
+    BEHIND_FIELDS,
     as_given,
     bits_of,
     element_strides,
@@ -32,7 +33,20 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bits = npt.NDArray[np.uint16]
 
-__all__ = ["add", "lookup", "maximum", "minimum", "mul", "rectify", "sub", "table_of", "to_fp16"]
+__all__ = [
+    "Pair",
+    "Pairs",
+    "add",
+    "in_runs",
+    "lookup",
+    "maximum",
+    "minimum",
+    "mul",
+    "rectify",
+    "sub",
+    "table_of",
+    "to_fp16",
+]
 
 SHORTEST_RUN = 32
 """Runs of pairs shorter than this are copied together first: starting one costs as much as some elements."""
@@ -47,6 +61,24 @@ class Pair(IntEnum):
     MUL = 2
     MAX = 3
     MIN = 4
+
+
+class Pairs(ctypes.Structure):
+    """`struct aneforge_pairs` of kernels.h."""
+
+    _fields_ = (
+        ("pair", ctypes.c_int64),
+        ("x", ctypes.c_void_p),
+        ("x_places", ctypes.c_void_p),
+        ("x_step", ctypes.c_int64),
+        ("y", ctypes.c_void_p),
+        ("y_places", ctypes.c_void_p),
+        ("y_step", ctypes.c_int64),
+        ("runs", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        *BEHIND_FIELDS,
+        ("out", ctypes.c_void_p),
+    )
 
 
 GOLDEN: Mapping[Pair, Callable[[Array, Array], Array]] = {
@@ -207,21 +239,28 @@ def paired(pair: Pair, x: Array, y: Array) -> Array:
     out = np.empty(shape, np.uint16)
     if out.size == 0:
         return as_given(out, x)
-    if first.ndim and x.shape == y.shape and first.flags.c_contiguous and second.flags.c_contiguous:  # one run
-        places, steps = [places_of((), ())] * 2, [1, 1]
-    else:
-        axis, first, second = in_runs(np.broadcast_to(first, shape), np.broadcast_to(second, shape))
-        strides = [element_strides(operand) for operand in (first, second)]
-        places = [places_of(shape[:axis], stride[:axis]) for stride in strides]
-        steps = [step_of(shape[axis:], stride[axis:]) or 0 for stride in strides]
-    call(
-        "aneforge_pairs",
-        ctypes.c_int32(pair),
-        *(address(first), address(places[0]), ctypes.c_int64(steps[0])),
-        *(address(second), address(places[1]), ctypes.c_int64(steps[1])),
-        *(address(out), ctypes.c_int64(len(places[0])), ctypes.c_int64(out.size // len(places[0]))),
-    )
+    axis, first, second = in_runs(np.broadcast_to(first, shape), np.broadcast_to(second, shape))
+    given, _places = pairs_of(pair, axis, first, second)
+    given.x, given.y, given.out = address(first), address(second), address(out)
+    call("aneforge_run_pairs", ctypes.byref(given))
     return as_given(out, x)
+
+
+def pairs_of(pair: Pair, axis: int, first: Bits, second: Bits) -> tuple[Pairs, list[npt.NDArray[np.int64]]]:
+    """Return the call for operands of one shape with runs from an axis on, without addresses, and what it points to."""
+    shape = first.shape
+    strides = [element_strides(operand) for operand in (first, second)]
+    places = [places_of(shape[:axis], stride[:axis]) for stride in strides]
+    steps = [step_of(shape[axis:], stride[axis:]) or 0 for stride in strides]
+    return Pairs(
+        pair=pair,
+        x_places=address(places[0]),
+        x_step=steps[0],
+        y_places=address(places[1]),
+        y_step=steps[1],
+        runs=len(places[0]),
+        length=first.size // len(places[0]),
+    ), places
 
 
 def in_runs(first: Bits, second: Bits) -> tuple[int, Bits, Bits]:

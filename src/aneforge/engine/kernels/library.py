@@ -36,7 +36,7 @@ __all__ = [
     "using",
 ]
 
-INTERFACE = 6
+INTERFACE = 7
 """Number of the C interface (`ANEFORGE_INTERFACE` of kernels.h) that this module speaks."""
 SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, ".so"))
@@ -194,4 +194,7 @@ def call(name: str, *arguments: object) -> bool:
 
 def address(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
     """Return where the elements of an array lie."""
+    flags = array.flags
+    if flags.c_contiguous and flags.writeable and array.size:  # the way that takes a third of the time
+        return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(array)))  # pyright: ignore[reportArgumentType] - arrays are buffers
     return ctypes.c_void_p(array.__array_interface__["data"][0])

@@ -1,14 +1,15 @@
-"""Products of fixed shapes, ready to run many times, with what is directly after their sums.
+"""Products and pairs of fixed shapes, ready to run many times, with what is directly after them.
 
-A layer runs the same product again and again. What depends on its shapes is found once, operands are read where they
-lie, and the slots after the sum are done as results are stored: gain and offset, a table, an order of axes. What the
-labels of a layer ask about its values is noted on the way: magnitudes, and which zeros there are.
+A layer runs the same operation again and again. What depends on its shapes is found once, operands are read where they
+lie, and the slots after it are done as results are stored: gain and offset of a sum, a table, an order of axes. What
+the labels of a layer ask about its values is noted on the way: magnitudes, and which zeros there are.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,13 @@ import numpy as np
 from aneforge.engine import golden
 from aneforge.engine.kernels.arrays import bits_of, element_strides, places_of
 from aneforge.engine.kernels.convolution import Convolution, convolved_places
+from aneforge.engine.kernels.elements import Pair, Pairs, in_runs, pairs_of
 from aneforge.engine.kernels.library import address, call
 from aneforge.engine.kernels.matmul import Matmul
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy.typing as npt
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     Shape = tuple[int, ...]
     Run = Callable[[Array, Array, "Through"], tuple[Array, "Seen"]]
 
-__all__ = ["PLAIN", "After", "Run", "Seen", "Through", "ready_convolution", "ready_matmul"]
+__all__ = ["PLAIN", "After", "Run", "Seen", "Through", "ready_convolution", "ready_matmul", "ready_pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +72,26 @@ class Seen:
     after: float
 
     @classmethod
-    def of(cls, noted: npt.NDArray[np.int64]) -> Seen:
+    def of(cls, noted: Iterable[int]) -> Seen:
         """Return what the kernels noted.
 
-        >>> Seen.of(np.array([0x4000, 2, 0x3C00]))
+        >>> Seen.of([0x4000, 2, 0x3C00])
         Seen(before=2.0, zeros=frozenset({32768}), after=1.0)
         """
-        before, zeros, after = (int(one) for one in noted)
+        before, zeros, after = noted
         return cls(magnitude(before), ZEROS[zeros], magnitude(after))
 
 
 ZEROS = tuple(
     frozenset(bits for place, bits in enumerate((0x0000, 0x8000)) if noted >> place & 1) for noted in range(4)
 )
-NOTED = 3
-"""`ANEFORGE_SEEN` of kernels.h."""
+Noted = ctypes.c_int64 * 3
+"""As many as `ANEFORGE_SEEN` of kernels.h."""
 
 
 def magnitude(bits: int) -> float:
     """Return a magnitude; of what a product gives, infinity is the largest, and it is read as 2^16."""
-    return 65536.0 if bits >= 0x7C00 else float(np.uint16(bits).view(np.float16))
+    return 65536.0 if bits >= 0x7C00 else struct.unpack("<e", bits.to_bytes(2, "little"))[0]
 
 
 def row_numbers(values: Array | None, rows: int) -> Array | None:
@@ -136,8 +138,9 @@ class ReadyMatmul:
             self.templates[key] = self.template(left, right)
         given = Matmul.from_buffer_copy(self.templates[key][0])
         out, _ = results(self.shape, self.after.order)
-        noted = np.zeros(NOTED, np.int64)
-        given.left, given.right, given.out, given.seen = address(left), address(right), address(out), address(noted)
+        noted = Noted()
+        given.left, given.right, given.out = address(left), address(right), address(out)
+        given.seen = ctypes.addressof(noted)
         set_through(given, through)
         call("aneforge_run_matmul", ctypes.byref(given))
         return out.view(np.float16), Seen.of(noted)
@@ -174,7 +177,7 @@ class ReadyMatmul:
         ), places
 
 
-def set_through(given: Matmul | Convolution, through: Through) -> None:
+def set_through(given: Matmul | Convolution | Pairs, through: Through) -> None:
     """Set what results go through."""
     given.rectifies = through.bound
     given.table = None if through.table is None else address(through.table)
@@ -240,8 +243,9 @@ def ready_convolution(x: Shape, weight: Shape, window: Window, after: After, *, 
         _ = kept
         left, right = np.ascontiguousarray(bits_of("conv", kernels)), np.ascontiguousarray(bits_of("conv", images))
         given = Convolution.from_buffer_copy(template)
-        out, noted = np.empty(shape, np.uint16), np.zeros(NOTED, np.int64)
-        given.kernels, given.images, given.out, given.seen = address(left), address(right), address(out), address(noted)
+        out, noted = np.empty(shape, np.uint16), Noted()
+        given.kernels, given.images, given.out = address(left), address(right), address(out)
+        given.seen = ctypes.addressof(noted)
         set_through(given, through)
         call("aneforge_run_convolution", ctypes.byref(given))
         return out.view(np.float16), Seen.of(noted)
@@ -268,3 +272,57 @@ def ready_pointwise(x: Shape, weight: Shape, after: After) -> Run | None:
         return (found if after.order is not None else found.reshape(x[0], weight[0], *x[2:])), seen
 
     return run
+
+
+PAIRS: Mapping[str, Pair] = {
+    "add": Pair.ADD,
+    "sub": Pair.SUB,
+    "mul": Pair.MUL,
+    "maximum": Pair.MAX,
+    "minimum": Pair.MIN,
+}
+"""Operations on pairs, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPairs:
+    """Pairs of elements with results of a shape, to which operands are broadcast."""
+
+    pair: Pair
+    shape: Shape
+    templates: dict[tuple[Shape, Shape], tuple[Pairs, list[Array], bool]] = field(default_factory=dict[Any, Any])
+    """By the strides of the operands: the call without addresses, the places that it points to, and whether operands
+    are copied first."""
+
+    def __call__(self, x: Array, y: Array, through: Through) -> tuple[Array, Seen]:
+        """Return what pairs of fp16 numbers give, and what was noted of it."""
+        first, second = bits_of("pairs", x), bits_of("pairs", y)
+        key = (first.strides, second.strides)
+        if key not in self.templates:
+            self.templates[key] = self.template(first, second)
+        template, _, copies = self.templates[key]
+        if copies:
+            first, second = (np.ascontiguousarray(np.broadcast_to(one, self.shape)) for one in (first, second))
+        given = Pairs.from_buffer_copy(template)
+        out, noted = np.empty(self.shape, np.uint16), Noted()
+        given.x, given.y, given.out = address(first), address(second), address(out)
+        given.seen = ctypes.addressof(noted)
+        set_through(given, through)
+        call("aneforge_run_pairs", ctypes.byref(given))
+        return out.view(np.float16), Seen.of(noted)
+
+    def template(self, x: Array, y: Array) -> tuple[Pairs, list[Array], bool]:
+        """Return the call for operands of some strides, without addresses."""
+        wide = np.broadcast_to(x, self.shape), np.broadcast_to(y, self.shape)
+        axis, first, second = in_runs(*wide)
+        return *pairs_of(self.pair, axis, first, second), first is not wide[0] or second is not wide[1]
+
+
+def ready_pairs(operation: str, shape: Shape) -> Run | None:
+    """Return an operation on pairs with results of a shape, None where it is another operation or there are none.
+
+    >>> run = ready_pairs("mul", (2,))
+    >>> run(np.array([3.0, 0.5], np.float16), np.array([2.0], np.float16), PLAIN)[0].tolist()
+    [6.0, 1.0]
+    """
+    return ReadyPairs(PAIRS[operation], shape) if operation in PAIRS and math.prod(shape) else None

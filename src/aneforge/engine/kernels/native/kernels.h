@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 6
+#define ANEFORGE_INTERFACE 7
 
 /* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
@@ -98,10 +98,21 @@ ANEFORGE_EXPORT int32_t aneforge_from_double(const double *values, uint16_t *out
 /* out[i] = table[values[i]], a table of 65,536 entries. */
 ANEFORGE_EXPORT int32_t aneforge_lookup(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count,
                                         int32_t path, int32_t threads);
-/* Pairs of elements, in runs: out[r][i] = x[x_places[r] + i * x_step] op y[y_places[r] + i * y_step], steps 0 or 1. */
-ANEFORGE_EXPORT int32_t aneforge_pairs(int32_t pair, const uint16_t *x, const int64_t *x_places, int64_t x_step,
-                                       const uint16_t *y, const int64_t *y_places, int64_t y_step, uint16_t *out,
-                                       int64_t runs, int64_t length, int32_t path, int32_t threads);
+/* Pairs of elements, in runs: out[r][i] = x[x_places[r] + i * x_step] op y[y_places[r] + i * y_step], steps 0 or 1. What is
+ * behind has no gain. */
+struct aneforge_pairs {
+    int64_t pair;
+    const uint16_t *x;
+    const int64_t *x_places;
+    int64_t x_step;
+    const uint16_t *y;
+    const int64_t *y_places;
+    int64_t y_step;
+    int64_t runs, length;
+    struct aneforge_behind behind;
+    uint16_t *out; /* [runs, length] */
+};
+ANEFORGE_EXPORT int32_t aneforge_run_pairs(const struct aneforge_pairs *pairs, int32_t path, int32_t threads);
 
 enum aneforge_distance { ANEFORGE_SCALED, ANEFORGE_SQUARED };
 

@@ -47,30 +47,23 @@ const char *aneforge_path(int32_t path) {
     return found ? found->name : NULL;
 }
 
-enum operation { FROM_FLOAT, FROM_DOUBLE, LOOKUP, PAIRS_OF_ELEMENTS };
+enum operation { FROM_FLOAT, FROM_DOUBLE, LOOKUP };
 
 struct elements {
     enum operation operation;
     const struct path *path;
-    int32_t pair;
-    const void *x, *y; /* y: the second operand or the table */
-    const int64_t *x_places, *y_places;
-    int64_t x_step, y_step;
+    const void *x;
+    const uint16_t *table;
     uint16_t *out;
-    int64_t runs, length, parts, next;
+    int64_t length, next;
 };
 
-static void do_part(const struct elements *job, int64_t run, int64_t first, int64_t count) {
-    uint16_t *const out = job->out + run * job->length + first;
+static void do_part(const struct elements *job, int64_t first, int64_t count) {
+    uint16_t *const out = job->out + first;
     switch (job->operation) {
         case FROM_FLOAT: job->path->from_float((const float *)job->x + first, out, count); break;
         case FROM_DOUBLE: job->path->from_double((const double *)job->x + first, out, count); break;
-        case LOOKUP: job->path->lookup((const uint16_t *)job->x + first, job->y, out, count); break;
-        case PAIRS_OF_ELEMENTS:
-            job->path->pairs(job->pair, (const uint16_t *)job->x + job->x_places[run] + first * job->x_step,
-                             job->x_step, (const uint16_t *)job->y + job->y_places[run] + first * job->y_step,
-                             job->y_step, out, count);
-            break;
+        case LOOKUP: job->path->lookup((const uint16_t *)job->x + first, job->table, out, count); break;
     }
 }
 
@@ -78,45 +71,63 @@ static void do_parts(void *context, int32_t worker) {
     struct elements *const job = context;
     (void)worker;
     for (;;) {
-        const int64_t next = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
-        if (next >= job->runs * job->parts) return;
-        const int64_t first = next % job->parts * PART, left = job->length - first;
-        do_part(job, next / job->parts, first, left < PART ? left : PART);
+        const int64_t first = __atomic_fetch_add(&job->next, PART, __ATOMIC_RELAXED), left = job->length - first;
+        if (left <= 0) return;
+        do_part(job, first, left < PART ? left : PART);
     }
 }
 
 static int32_t run_elements(struct elements *job, int32_t path, int32_t threads) {
     job->path = path_numbered(path);
     if (!job->path) return ANEFORGE_NO_PATH;
-    job->parts = (job->length + PART - 1) / PART;
-    const int64_t useful = job->runs * job->length / ELEMENTS_PER_THREAD + 1;
+    const int64_t useful = job->length / ELEMENTS_PER_THREAD + 1;
     in_parallel(useful < threads ? (int32_t)useful : threads, do_parts, job);
     return ANEFORGE_OK;
 }
 
 int32_t aneforge_from_float(const float *values, uint16_t *out, int64_t count, int32_t path, int32_t threads) {
-    struct elements job = {.operation = FROM_FLOAT, .x = values, .out = out, .runs = 1, .length = count};
+    struct elements job = {.operation = FROM_FLOAT, .x = values, .out = out, .length = count};
     return run_elements(&job, path, threads);
 }
 
 int32_t aneforge_from_double(const double *values, uint16_t *out, int64_t count, int32_t path, int32_t threads) {
-    struct elements job = {.operation = FROM_DOUBLE, .x = values, .out = out, .runs = 1, .length = count};
+    struct elements job = {.operation = FROM_DOUBLE, .x = values, .out = out, .length = count};
     return run_elements(&job, path, threads);
 }
 
 int32_t aneforge_lookup(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count, int32_t path,
                         int32_t threads) {
-    struct elements job = {.operation = LOOKUP, .x = values, .y = table, .out = out, .runs = 1, .length = count};
+    struct elements job = {.operation = LOOKUP, .x = values, .table = table, .out = out, .length = count};
     return run_elements(&job, path, threads);
 }
 
-int32_t aneforge_pairs(int32_t pair, const uint16_t *x, const int64_t *x_places, int64_t x_step, const uint16_t *y,
-                       const int64_t *y_places, int64_t y_step, uint16_t *out, int64_t runs, int64_t length,
-                       int32_t path, int32_t threads) {
-    struct elements job = {.operation = PAIRS_OF_ELEMENTS, .pair = pair, .x = x, .y = y, .x_places = x_places,
-                           .y_places = y_places, .x_step = x_step, .y_step = y_step, .out = out, .runs = runs,
-                           .length = length};
-    return run_elements(&job, path, threads);
+struct pairs {
+    const struct aneforge_pairs *given;
+    const struct path *path;
+    int64_t parts;    /* of a run */
+    int64_t together; /* short runs that one thread takes at a time */
+    int64_t next;
+};
+
+static void do_pairs(void *context, int32_t worker) {
+    struct pairs *const job = context;
+    (void)worker;
+    for (;;) {
+        const int64_t next = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        const int64_t run = next / job->parts * job->together, runs = job->given->runs - run;
+        if (runs <= 0) return;
+        const int64_t first = next % job->parts * PART, left = job->given->length - first;
+        job->path->pairs(job->given, run, runs < job->together ? runs : job->together, first, left < PART ? left : PART);
+    }
+}
+
+int32_t aneforge_run_pairs(const struct aneforge_pairs *given, int32_t path, int32_t threads) {
+    const int64_t together = given->length < PART ? PART / given->length : 1;
+    struct pairs job = {given, path_numbered(path), (given->length + PART - 1) / PART, together, 0};
+    if (!job.path) return ANEFORGE_NO_PATH;
+    const int64_t useful = given->runs * given->length / ELEMENTS_PER_THREAD + 1;
+    in_parallel(useful < threads ? (int32_t)useful : threads, do_pairs, &job);
+    return ANEFORGE_OK;
 }
 
 struct distances {

@@ -32,7 +32,8 @@ struct worker {
 /* A vector times a matrix whose steps lie side by side. */
 static inline bool takes_dots(const struct plan *plan) {
 #ifdef OWN_DOTS
-    return plan->layout == LAYOUT_MATRIX && plan->element == ANEFORGE_FP16 && plan->rows == 1 && plan->right_channel == 1;
+    return plan->layout == LAYOUT_MATRIX && plan->element == ANEFORGE_FP16 && plan->groups == 1 && plan->rows == 1 &&
+           plan->right_channel == 1;
 #else
     (void)plan;
     return false;

@@ -17,8 +17,7 @@ struct path {
     void (*from_float)(const float *values, uint16_t *out, int64_t count);
     void (*from_double)(const double *values, uint16_t *out, int64_t count);
     void (*lookup)(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count);
-    void (*pairs)(int32_t pair, const uint16_t *x, int64_t x_step, const uint16_t *y, int64_t y_step, uint16_t *out,
-                  int64_t count);
+    void (*pairs)(const struct aneforge_pairs *job, int64_t first_run, int64_t runs, int64_t first, int64_t count);
     void (*distances)(const struct aneforge_distances *job, int64_t run, int64_t first, int64_t count);
     uint16_t (*largest_half)(const uint16_t *values, int64_t count);
     bool (*reduce)(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count);

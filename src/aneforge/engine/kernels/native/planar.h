@@ -3,8 +3,12 @@
 #ifndef ANEFORGE_PLANAR_H
 #define ANEFORGE_PLANAR_H
 
+#include "multiply.h"
 #include "numbers.h"
 #include "path.h"
+#ifdef OWN_PAIRS
+#include "pairs_avx512.h"
+#endif
 
 static void from_float(const float *values, uint16_t *out, int64_t count) {
     for (int64_t i = 0; i < count; i++) out[i] = half_of_float(values[i]);
@@ -47,13 +51,33 @@ PAIRS(max_pairs, float_of_bits(choice(a > b, bits_of_float(a), bits_of_float(b))
 PAIRS(min_pairs, float_of_bits(choice(a < b, bits_of_float(a), bits_of_float(b))))
 #undef PAIRS
 
-static void pairs(int32_t pair, const uint16_t *x, int64_t x_step, const uint16_t *y, int64_t y_step, uint16_t *out,
-                  int64_t count) {
+static void plain_pairs(int64_t pair, const uint16_t *x, int64_t x_step, const uint16_t *y, int64_t y_step, uint16_t *out,
+                        int64_t count) {
     static void (*const functions[])(const uint16_t *, int64_t, const uint16_t *, int64_t, uint16_t *, int64_t) = {
         [ANEFORGE_ADD] = add_pairs, [ANEFORGE_SUB] = sub_pairs, [ANEFORGE_MUL] = mul_pairs,
         [ANEFORGE_MAX] = max_pairs, [ANEFORGE_MIN] = min_pairs,
     };
     functions[pair](x, x_step, y, y_step, out, count);
+}
+
+/* A part of one run, or several short runs, with what is behind. */
+static void pairs(const struct aneforge_pairs *job, int64_t first_run, int64_t runs, int64_t first, int64_t count) {
+    uint16_t *const out = job->out + first_run * job->length + first;
+    for (int64_t run = 0; run < runs; run++) {
+        const uint16_t *const x = job->x + job->x_places[first_run + run] + first * job->x_step;
+        const uint16_t *const y = job->y + job->y_places[first_run + run] + first * job->y_step;
+#ifdef OWN_PAIRS
+        int64_t done = lane_pairs(job->pair, x, job->x_step, y, job->y_step, out + run * count, count);
+#else
+        int64_t done = 0;
+#endif
+        plain_pairs(job->pair, x + done * job->x_step, job->x_step, y + done * job->y_step, job->y_step,
+                    out + run * count + done, count - done);
+    }
+    const struct plan leaving = {.behind = job->behind};
+    int64_t seen[ANEFORGE_SEEN] = {0};
+    map_results(&leaving, seen, out, runs * count);
+    join_seen(&leaving, seen);
 }
 
 /* Each operation in double, as the golden model does it. Steps are known where this is called, so that loops with them
