@@ -87,6 +87,12 @@ static inline uint32_t atomicMin(uint32_t *at, uint32_t value) {
     if (value < before) *at = value;
     return before;
 }
+static inline uint32_t atomicAdd(uint32_t *at, uint32_t value) {
+    const uint32_t before = *at;
+    *at += value;
+    return before;
+}
+static inline void __threadfence() {} /* blocks run one after the other */
 static inline uint32_t atomicOr(uint32_t *at, uint32_t value) {
     const uint32_t before = *at;
     *at |= value;

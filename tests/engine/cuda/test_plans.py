@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -13,16 +14,18 @@ import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.engine import golden
 from aneforge.engine.cuda import device, sources
+from aneforge.engine.cuda.packing import CHUNK, GROUP, bounds_of_lines, packed_lines
 from aneforge.engine.cuda.planned_layers import plan_program
-from aneforge.engine.cuda.plans import Launch, Plan, Role
-from aneforge.engine.cuda.primitives import compacted, one_step
-from aneforge.engine.cuda.product_launches import EIGHT_LINES, EIGHT_STEPS, bounds_of_lines, listed, reading_of
+from aneforge.engine.cuda.plans import Address, Launch, Plan, Role
+from aneforge.engine.cuda.primitives import Builder, compacted, one_step
+from aneforge.engine.cuda.product_launches import PRODUCT_MEMORY, Lines, Multiplier, slices_of
 from aneforge.engine.cuda.tensors import UnsuitedError
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.rounding import decode_operand
 from aneforge.errors import BackendUnavailableError
 from aneforge.runtime.backends import chosen_backend
 from aneforge.targets import resolve
+from cuda_emulation import EmulatedDevice
 
 Array = npt.NDArray[Any]
 CARRIED = np.float32(192.0)
@@ -34,7 +37,7 @@ def planned(samples: int) -> Plan:
     x = af.input((1, 8, 10, 10), name="x")
     for weight in weights:
         x = af.conv(x, weight, pad=1).relu() + x
-    return plan_program(prepare(build_program(x.softmax(), resolve("h16"))), samples, {}).plan
+    return plan_program(prepare(build_program(x.sigmoid().softmax(), resolve("h16"))), samples, {}).plan
 
 
 def test_buffers_share_memory_only_when_they_are_not_needed_at_the_same_time() -> None:
@@ -102,17 +105,36 @@ def test_axes_are_made_one_where_all_operands_allow() -> None:
     assert one_step([2, 3], [1, 2]) is None
 
 
-def test_eight_numbers_are_read_at_once_only_where_all_lie_together_and_aligned() -> None:
-    nowhere, lines, steps = np.zeros(1, np.int64), np.arange(128), np.arange(16)
-    assert reading_of(nowhere, lines, steps * 128) == EIGHT_LINES
-    assert reading_of(nowhere, lines * 16, steps) == EIGHT_STEPS
-    for places, one, other in (
-        (nowhere + 4, lines, steps * 128),
-        (nowhere, lines, steps * 12),
-        (nowhere, lines + 1, steps * 128),
-    ):
-        assert reading_of(places, one, other) not in (EIGHT_LINES, EIGHT_STEPS)
-    assert listed(np.array([7]), 4).tolist() == [7, 7, 7, 7]
+@pytest.mark.parametrize("left", [True, False])
+def test_packed_operands_are_those_of_the_kernel(*, left: bool) -> None:
+    """The host packs constants as the kernel `pack` packs what is computed, bounds included."""
+    rows, depth, samples = 70, 21, 2
+    weights = (np.random.default_rng(3).standard_normal((rows, depth)) * 0.01).astype(np.float16)
+    builder = Builder(samples, {})
+    given = builder.empty((rows, depth), role=Role.KEPT)
+    lines = Lines(given, *(np.arange(n) * step for n, step in ((1, 0), (rows, depth), (depth, 1))))
+    packs, sums, norms, _ = Multiplier(builder).packed(lines, lines.places, left=left)
+    builder.plan.inputs = {"x": given}
+    loaded = EmulatedDevice().load(builder.plan)
+    loaded.run({"x": np.stack([weights, weights])})
+    where = (weights.ravel(), lines.places, lines.lines, lines.steps)
+    wanted = packed_lines(*where, left=left)
+    assert wanted.shape == (1, -(-rows // GROUP), -(-depth // CHUNK))
+    for address, array in zip((packs, sums, norms), (wanted, *bounds_of_lines(*where)), strict=True):
+        assert isinstance(address, Address)
+        begin = loaded.places[address.buffer] + address.offset
+        found = loaded.arena[begin : begin + array.nbytes]
+        if array is wanted:
+            assert found.tobytes() == array.tobytes()
+        else:
+            assert np.allclose(found.view(np.float32), array.ravel(), rtol=1e-5)
+
+
+def test_slices_of_steps_fill_a_device_without_one_that_is_empty() -> None:
+    for tiles, chunks in itertools.product((1, 7, 49, 392, 3136), (1, 2, 9, 36, 288)):
+        slices = slices_of(tiles, chunks)
+        assert (slices - 1) * -(-chunks // slices) < chunks
+    assert slices_of(49, 288) > slices_of(3136, 288)
 
 
 def test_bounds_are_above_every_partial_sum() -> None:
@@ -120,11 +142,11 @@ def test_bounds_are_above_every_partial_sum() -> None:
     values = (generator.standard_normal(200 * 30) * 4).astype(np.float16)
     sums, norms = bounds_of_lines(values, np.zeros(1, np.int64), np.arange(200) * 30, np.arange(30))
     wide = np.abs(values.astype(np.float64)).reshape(200, 30)
-    for tile in range(2):
+    for group in range(4):
         for part in range(8):
-            block = wide[tile * 128 : (tile + 1) * 128, part * 4 : part * 4 + 4]
-            assert sums[0, tile, part] >= block.sum(axis=1).max()
-            assert norms[0, tile, part] >= np.sqrt((block**2).sum(axis=1).max())
+            block = wide[group * GROUP : (group + 1) * GROUP, part * 4 : part * 4 + 4]
+            assert sums[0, group, part] >= block.sum(axis=1).max()
+            assert norms[0, group, part] >= np.sqrt((block**2).sum(axis=1).max())
 
 
 def fused(x: Array, w: Array, total: Array) -> Array:
@@ -166,4 +188,4 @@ def test_without_cupy_there_is_one_error_that_names_the_remedy() -> None:
 
 def test_what_the_shared_memory_of_a_block_holds_is_what_a_launch_asks_for() -> None:
     (bytes_of_product,) = re.findall(r"#define PRODUCT_MEMORY (\d+)", sources.body())
-    assert {"product": int(bytes_of_product)} == device.MEMORY_OF_BLOCKS
+    assert int(bytes_of_product) == PRODUCT_MEMORY

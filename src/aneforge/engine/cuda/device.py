@@ -34,8 +34,6 @@ __all__ = ["CudaDevice", "Device", "Loaded", "device_facts", "obstacle", "packed
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
 LEAST_CAPABILITY = (7, 0)
 """Compute capability of the first chips with fp16 comparisons of pairs and fp64 arithmetic that these kernels use."""
-MEMORY_OF_BLOCKS = {"product": 99840}
-"""Bytes of shared memory that a launch asks for; PRODUCT_MEMORY of products.cu."""
 INSTALL = 'pip install "aneforge-open[cuda13]" for a driver of CUDA 13, "aneforge-open[cuda]" for CUDA 12, not both'
 
 
@@ -176,8 +174,6 @@ class CudaDevice:
         """Return a kernel by its name."""
         if name not in self.kernels:
             self.kernels[name] = self.module.get_function(name)
-            if name in MEMORY_OF_BLOCKS:
-                self.kernels[name].max_dynamic_shared_size_bytes = MEMORY_OF_BLOCKS[name]
         return self.kernels[name]
 
     def free_memory(self) -> int:
@@ -258,9 +254,7 @@ class CudaPlan:
         """Launch a kernel on the stream."""
         content = packed(launch, self.addresses)
         argument = np.frombuffer(content, np.dtype((np.void, len(content))))[0]
-        self.device.kernel(launch.kernel)(
-            launch.grid, (launch.width,), (argument,), shared_mem=MEMORY_OF_BLOCKS.get(launch.kernel, 0)
-        )
+        self.device.kernel(launch.kernel)(launch.grid, (launch.width,), (argument,), shared_mem=launch.memory)
 
     def view(self, tensor: Tensor) -> Any:  # noqa: ANN401 - as above
         """Return a tensor of the plan as an array of CuPy, samples first."""

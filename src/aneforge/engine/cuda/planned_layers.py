@@ -111,7 +111,7 @@ class Layers:
         """Lay out a layer, on the host where there are no kernels for it."""
         layer, build = step.layer, self.builder
         before, gate = len(build.plan.items), build.gate
-        known, noted_before = dict(build.extremes), replace(build.findings)
+        known, packs, noted_before = dict(build.extremes), dict(build.packs), replace(build.findings)
         operands = {name: self.operand(step, name, argument) for name, argument in layer.operands.items()}
         noted = Noted(layer.name, step.labels)
         try:
@@ -122,7 +122,7 @@ class Layers:
             self.note_operands(step, operands, noted)
         except UnsuitedError as error:
             del build.plan.items[before:]
-            build.gate, build.extremes, build.findings = gate, known, noted_before
+            build.gate, build.extremes, build.packs, build.findings = gate, known, packs, noted_before
             return self.on_host(step, str(error))
         self.values |= {value.name: tensor for value, tensor in zip(layer.results, results, strict=True)}
         return noted
@@ -214,7 +214,7 @@ class Layers:
                 if x.dtype != HALF:
                     raise UnsuitedError(f"slots after {x.dtype}")
                 table = function.table
-                x, place = self.builder.lookup(x, table, ("slot", table.tobytes()), function.doubtful.flags)
+                x, place = self.builder.lookup_next(x, table, ("slot", table.tobytes()), function.doubtful.flags)
                 noted.behind.append((place, False))
                 continue
             if x.dtype == HALF:

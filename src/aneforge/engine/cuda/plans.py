@@ -64,6 +64,8 @@ class Launch:
     width: int
     """Threads of a block."""
     arguments: tuple[Address | int | float, ...]
+    memory: int = 0
+    """Bytes of shared memory of a block, beside what the kernel itself has."""
 
     def buffers(self) -> list[Buffer]:
         """Return the buffers that it reads and writes."""

@@ -6,7 +6,8 @@ Every method takes tensors or constant arrays of the host and returns tensors; n
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -31,6 +32,8 @@ __all__ = ["PAIRS", "Builder", "Extremes"]
 
 HALF = np.dtype(np.float16)
 MOST_AXES = 6
+NO_TABLE = (0, 0, 0, 1)
+"""The last fields of a product: the table of its results, flags, where they are noted, and results of a sample."""
 WIDTH = 256
 MOST_BLOCKS = 132 * 16
 """Blocks of a grid over elements: as many as a large device holds at a time; each does several elements."""
@@ -40,6 +43,10 @@ LEAST_START = 0xFFFF
 PAIRS = {"add": 0, "sub": 1, "mul": 2, "max": 3, "min": 4, "slope": 5}
 COMPARISONS = {"equal": 0, "not_equal": 1, "greater": 2, "greater_equal": 3, "less": 4, "less_equal": 5}
 ROW_WIDTH = 128
+WARP = 32
+SHORT_ROW = 512
+"""Elements of a row up to which one warp does it."""
+STRETCH = 4096
 SUM_TOTAL, SUM_HALF, SUM_SQUARE = range(3)
 LARGEST_PLACE = 2**31 - 1
 INVERSE_KNOTS = samples(np.reciprocal, 0.5 + np.arange(SEGMENTS + 1) / (2 * SEGMENTS))
@@ -65,6 +72,10 @@ class Builder:
         self.kept = kept
         """Constants by what tells them apart; plans for other numbers of samples share them."""
         self.extremes: dict[Buffer, Extremes] = {}
+        self.packs: dict[object, list[Address]] = {}
+        """Where operands of products lie packed, by what tells them apart, with the bounds of their lines."""
+        self.fresh: Buffer | None = None
+        """What the last launches, those of a product, left; a table directly after it is theirs."""
         self.gate: tuple[Address, int] | None = None
         """Products run only where a magnitude is reached, while this is set."""
         self.words, self.high, self.wide = (Buffer(0, Role.KEPT) for _ in range(3))
@@ -113,13 +124,14 @@ class Builder:
         """Return the address of a tensor."""
         return Address(tensor.buffer, tensor.first * tensor.dtype.itemsize)
 
-    def launch(self, kernel: str, grid: tuple[int, int, int], width: int, *arguments: object) -> None:
+    def launch(self, kernel: str, grid: tuple[int, int, int], width: int, *arguments: object, memory: int = 0) -> None:
         """Add a launch; lists among the arguments are taken apart."""
         if max(grid[1:]) > 65535 or grid[0] > LARGEST_PLACE:
             raise UnsuitedError("a grid that no device has")
         if 0 in grid:
             return
-        self.plan.items.append(Launch(kernel, grid, width, tuple(flat(arguments))))
+        self.fresh = None
+        self.plan.items.append(Launch(kernel, grid, width, tuple(flat(arguments)), memory))
 
     def over(self, kernel: str, count: int, *arguments: object, samples: int = 1) -> None:
         """Add a launch over elements."""
@@ -213,6 +225,25 @@ class Builder:
             samples=self.samples,
         )
         return out, place
+
+    def lookup_next(self, x: Tensor, table: Array, key: object, flags: Array) -> tuple[Tensor, int]:
+        """Do as `lookup` with a value that nothing else asks for: a product looks its own results up."""
+        if x.buffer is not self.fresh or not x.dense or x.size * self.samples * 2 != x.buffer.nbytes:
+            return self.lookup(x, table, key, flags)
+        place = self.word()
+        fields = (
+            self.table(table, ("table", key)),
+            self.table(flags, ("flags", flags.tobytes())),
+            self.word_at(place),
+            x.size,
+        )
+        for number in (-2, -1):
+            launch = self.plan.items[number]
+            assert isinstance(launch, Launch)  # noqa: S101 - a product's
+            kept = launch.arguments[: -len(NO_TABLE)]
+            self.plan.items[number] = replace(launch, arguments=(*kept, *fields))
+        self.fresh = None
+        return x, place
 
     def activation(self, name: str, x: Tensor) -> Tensor:
         """Return a function of the activation unit."""
@@ -348,7 +379,7 @@ class Builder:
         ones = [1] * (3 - axes)
         self.over(
             "pad_planes",
-            out.size * self.samples,
+            -(-out.size * self.samples // 8),
             self.at(held),
             self.at(out),
             out.size * self.samples,
@@ -417,10 +448,9 @@ class Builder:
         """Return sums of rows."""
         out = self.empty(shape, np.dtype(np.float64) if result == SUM_TOTAL else HALF)
         factors = None if factor is None else np.asarray(factor, np.float64).ravel()
-        self.launch(
+        self.launch_rows(
             "sum_rows",
-            (out.size * self.samples, 1, 1),
-            ROW_WIDTH,
+            out.size * self.samples,
             self.at(x),
             self.at(out),
             0 if factors is None else self.table(factors, ("factors", factors.tobytes())),
@@ -443,16 +473,22 @@ class Builder:
         taps = 0 if step is not None else self.places(places_of(extents, along))
         return [shape, steps, taps, step or 0, length]
 
+    def launch_rows(self, kernel: str, count: int, *arguments: object) -> None:
+        """Add a launch with a block for every row, given its arguments with `rows` and an adder last."""
+        length = cast("int", flat(arguments)[-7])
+        width = ROW_WIDTH if length > SHORT_ROW else WARP
+        memory = (ROW_WIDTH + 2 * -(-min(length, STRETCH) // 4)) * 8
+        self.launch(kernel, (count, 1, 1), width, *arguments, memory=memory)
+
     def softmax(self, x: Tensor, axis: int, adder: AdderChoice | None) -> Tensor:
         """Return eˣ / Σ eˣ along an axis."""
         held = self.contiguous(self.halves(x))
         out = self.empty(held.shape)
         place = axis % held.ndim
         kept = [one for one in range(held.ndim) if one != place]
-        self.launch(
+        self.launch_rows(
             "softmax_rows",
-            (held.size * self.samples // max(held.shape[place], 1), 1, 1),
-            ROW_WIDTH,
+            held.size * self.samples // max(held.shape[place], 1),
             self.at(held),
             self.at(out),
             self.table(table_of_golden(ACTIVATIONS["exp2"]), ("table", ("activation", "exp2"))),
@@ -471,10 +507,9 @@ class Builder:
         out = self.empty(held.shape)
         kept = [axis for axis in range(x.ndim) if axis not in axes]
         length = math.prod(x.shape[axis] for axis in axes)
-        self.launch(
+        self.launch_rows(
             "standardise_rows",
-            (held.size * self.samples // max(length, 1), 1, 1),
-            ROW_WIDTH,
+            held.size * self.samples // max(length, 1),
             self.at(held),
             self.at(out),
             self.table(ROOT_KNOTS, "knots of the reciprocal root"),

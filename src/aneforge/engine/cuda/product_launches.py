@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from aneforge.engine import golden
-from aneforge.engine.cuda.plans import Address
-from aneforge.engine.cuda.primitives import HALF, Builder, Extremes
+from aneforge.engine.cuda.packing import (
+    CHUNK,
+    GROUP,
+    PACKED,
+    PART,
+    bounds_of_lines,
+    constant_extremes,
+    listed,
+    packed_lines,
+)
+from aneforge.engine.cuda.plans import Address, Buffer, Role
+from aneforge.engine.cuda.primitives import HALF, NO_TABLE, Builder, Extremes
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
 from aneforge.engine.kernels.arrays import places_of
 from aneforge.engine.rounding import to_fp16
@@ -31,16 +41,17 @@ if TYPE_CHECKING:
     Value = Tensor | npt.NDArray[Any]
     Places = npt.NDArray[np.int64]
 
-__all__ = ["After", "Multiplier", "bounds_of_lines"]
+__all__ = ["After", "Multiplier"]
 
-TILE = 128
-CHUNK = 16
-PART = 4
-ALONG_LINES, ALONG_STEPS, EIGHT_LINES, EIGHT_STEPS = range(4)
-EXACT_TILE = 64
-THREADS = 256
-SAFE = np.float32(1.0001)
-"""Sums and norms in float32 are below their true values by less than this."""
+THREADS = 128
+PRODUCT_MEMORY = 40960
+EXACT_THREADS = 256
+MULTIPROCESSORS = 132
+RESIDENT = 5
+"""Blocks of a product that a multiprocessor of a large device holds; with fewer it waits."""
+MOST_SLICES = 16
+CHUNKS_OF_A_BLOCK = 5
+"""What a block costs beside its steps, in chunks of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +330,16 @@ class Multiplier:
         most = 0.0
         if begun is not None and begun.size:
             most = float(np.abs(begun).max())
+        across, down = -(-columns // GROUP), -(-rows // GROUP)
+        tiles = across * down * batches
+        slices = slices_of(tiles, -(-depth // CHUNK))
+        arrived = partial = Address(Buffer(4, Role.SCRATCH))
+        if slices > 1:
+            arrived, partial = (Address(Buffer(size * tiles, Role.SCRATCH)) for size in (4, slices * GROUP * GROUP * 4))
+            build.over("fill", tiles, arrived, tiles, 0)
         arguments = [
-            self.operand(left, dynamic=left.tensor.sample != 0 and len(right.lines) > 1),
-            self.operand(
-                right, dynamic=len(right.lines) * len(right.places) * depth <= right.tensor.size * build.samples
-            ),
+            self.operand(left, left=True),
+            self.operand(right, left=False),
             rows,
             columns,
             depth,
@@ -343,130 +359,106 @@ class Multiplier:
             after.edgeless,
             build.gate[0] if build.gate else 0,
             build.gate[1] if build.gate else 0,
+            Address(Buffer(tiles * 4, Role.SCRATCH)),
+            slices,
+            partial,
+            arrived,
+            *NO_TABLE,
         ]
-        build.launch("product", (-(-columns // TILE), -(-rows // TILE), batches), THREADS, *arguments)
-        build.launch("exact_product", (-(-columns // EXACT_TILE), -(-rows // EXACT_TILE), batches), THREADS, *arguments)
+        build.launch("product", (across, down, batches * slices), THREADS, *arguments, memory=PRODUCT_MEMORY)
+        build.launch("exact_product", (across, down, batches), EXACT_THREADS, *arguments)
+        if not after.unrounded and build.gate is None:
+            build.fresh = out.tensor.buffer
 
-    def operand(self, lines: Lines, *, dynamic: bool) -> list[object]:
-        """Return an operand as the kernel takes it, with the bounds of its lines: of constants from here."""
+    def operand(self, lines: Lines, *, left: bool) -> list[object]:
+        """Return an operand as the kernel takes it, packed, unless numbers of it are read for several lines."""
         build = self.builder
         tensor = lines.tensor
         distinct, which = np.unique(lines.places, return_inverse=True)
-        tiles, parts = -(-len(lines.lines) // TILE), -(-len(lines.steps) // PART)
-        sums: object = 0
-        norms: object = 0
         if tensor.sample == 0 and tensor.buffer.content is not None:
             content = tensor.buffer.content.ravel()
-            key = (
-                "bounds",
-                id(tensor.buffer.content),
-                lines.places.tobytes(),
-                lines.lines.tobytes(),
-                lines.steps.tobytes(),
-            )
-            found = None
-            if (key, "sums") not in build.kept:
-                found = bounds_of_lines(content, distinct + tensor.first, lines.lines, lines.steps)
-            sums = build.table(found[0] if found else np.empty(0), (key, "sums"))
-            norms = build.table(found[1] if found else np.empty(0), (key, "norms"))
             extremes = constant_extremes(content)
             largest: object = build.table(extremes[:1], ("word", int(extremes[0])))
             least: object = build.table(extremes[1:], ("word", int(extremes[1])))
+            packed = self.packed_constant(content, lines, distinct, left=left)
         else:
             noted = build.find_extremes(tensor) if tensor.sample else Extremes(0, 0, 0)
             largest, least = build.word_at(noted.largest, overall=True), build.least_at(noted.least, overall=True)
-            if dynamic:
-                cells = build.empty((2, len(distinct), tiles, parts), np.dtype(np.float32))
-                half = len(distinct) * tiles * parts * 4
-                sums, norms = Address(cells.buffer), Address(cells.buffer, half)
-                build.launch(
-                    "bounds",
-                    (parts, tiles, len(distinct)),
-                    TILE,
-                    build.at(tensor),
-                    build.places(distinct, np.int64),
-                    build.places(lines.lines),
-                    build.places(lines.steps),
-                    len(lines.lines),
-                    len(lines.steps),
-                    sums,
-                    norms,
-                )
-        listed_lines, listed_steps = listed(lines.lines, TILE), listed(lines.steps, CHUNK)
+            several = len(lines.lines) * len(distinct) * len(lines.steps) > tensor.size * build.samples
+            packed = [0, 0, 0, 0] if several and not left else self.packed(lines, distinct, left=left)
         return [
             build.at(tensor),
             build.places(lines.places, np.int64),
-            build.places(listed_lines),
-            build.places(listed_steps),
-            reading_of(lines.places + tensor.first, listed_lines, listed_steps),
+            build.places(listed(lines.lines, GROUP)),
+            build.places(listed(lines.steps, CHUNK)),
+            packed[0],
             largest,
             least,
-            sums,
-            norms,
-            tiles,
+            *packed[1:],
+            -(-len(lines.lines) // GROUP),
             build.places(which.astype(np.int64)),
         ]
 
+    def packed_constant(self, content: Array, lines: Lines, distinct: Places, *, left: bool) -> list[object]:
+        """Return a constant packed, with the bounds of its lines, once for all plans."""
+        build = self.builder
+        key = (
+            "packed",
+            left,
+            lines.tensor.first,
+            id(lines.tensor.buffer.content),
+            *(one.tobytes() for one in (lines.places, lines.lines, lines.steps)),
+        )
+        found: tuple[Array, ...] = ()
+        if (key, 0) not in build.kept:
+            where = (content, distinct + lines.tensor.first, lines.lines, lines.steps)
+            sums, norms = bounds_of_lines(*where)
+            wholes = np.stack([sums.max(axis=-1), sums.sum(axis=-1)], axis=-1)
+            found = (packed_lines(*where, left=left), sums, norms, wholes)
+        return [build.table(found[part] if found else np.empty(0), (key, part)) for part in range(4)]
 
-def listed(places: Places, whole: int) -> Places:
-    """Return places up to a multiple of some, the first one again where there are too few.
-
-    >>> listed(np.array([3, 5, 9]), 4).tolist()
-    [3, 5, 9, 3]
-    """
-    return np.concatenate([places, np.full(-len(places) % whole, places[0])])
-
-
-def reading_of(places: Places, lines: Places, steps: Places) -> int:
-    """Return along what neighbours in memory lie, and whether eight at a time can be read where they begin.
-
-    >>> reading_of(np.zeros(1, np.int64), np.arange(128), np.arange(16) * 128) == EIGHT_LINES
-    True
-    >>> reading_of(np.zeros(1, np.int64), np.arange(128) * 18, np.arange(16)) == ALONG_STEPS
-    True
-    """
-    eighths = not np.any(places % 8)
-    if together(lines, eighths=eighths) and not np.any(steps % 8):
-        return EIGHT_LINES
-    if together(steps, eighths=eighths) and not np.any(lines % 8):
-        return EIGHT_STEPS
-    along = len(steps) > 1 and steps[1] - steps[0] == 1 and not (len(lines) > 1 and lines[1] - lines[0] == 1)
-    return ALONG_STEPS if along else ALONG_LINES
-
-
-def together(places: Places, *, eighths: bool) -> bool:
-    """Return whether places come in runs of eight, each of which begins at a multiple of eight."""
-    runs = places.reshape(-1, 8)
-    return eighths and not np.any(runs[:, 0] % 8) and bool((runs == runs[:, :1] + np.arange(8)).all())
-
-
-def bounds_of_lines(values: Array, places: Places, lines: Places, steps: Places) -> tuple[Array, Array]:
-    """Return the largest sum of magnitudes and norm of every part, among the lines of every tile: [batch][tile][part].
-
-    >>> sums, norms = bounds_of_lines(np.full(8, -3, np.float16), *(np.arange(n) for n in (1, 1, 8)))
-    >>> sums.round(1).tolist(), norms.round(1).tolist()
-    ([[[12.0, 12.0]]], [[[6.0, 6.0]]])
-    """
-    tiles, parts = -(-len(lines) // TILE), -(-len(steps) // PART)
-    found = np.zeros((2, len(places), tiles, parts), np.float32)
-    for number, place in enumerate(places):
-        for tile in range(tiles):
-            part = np.abs(
-                golden.decode_operand(values[(place + lines[tile * TILE : (tile + 1) * TILE])[:, None] + steps])[0]
+    def packed(self, lines: Lines, distinct: Places, *, left: bool) -> list[object]:
+        """Lay out the packing of what is computed, once, and return where it lies, with the bounds of its lines."""
+        build, tensor = self.builder, lines.tensor
+        key = (tensor.buffer, tensor.first, left, *(one.tobytes() for one in (distinct, lines.lines, lines.steps)))
+        if key not in build.packs:
+            groups, chunks = -(-len(lines.lines) // GROUP), -(-len(lines.steps) // CHUNK)
+            count, parts = len(distinct) * groups, -(-len(lines.steps) // PART)
+            packs, bounds = (
+                Buffer(size, Role.SCRATCH) for size in (count * chunks * PACKED.itemsize, 2 * count * parts * 4)
             )
-            whole = np.zeros((part.shape[0], parts * PART))
-            whole[:, : part.shape[1]] = part
-            cells = whole.reshape(part.shape[0], parts, PART)
-            found[0, number, tile] = cells.sum(axis=-1).max(axis=0)
-            found[1, number, tile] = np.sqrt(np.square(cells).sum(axis=-1).max(axis=0))
-    return found[0] * SAFE, found[1] * SAFE
+            build.packs[key] = [Address(packs), Address(bounds), Address(bounds, count * parts * 4)]
+            build.launch(
+                "pack",
+                (chunks, groups, len(distinct)),
+                256,
+                build.at(tensor),
+                build.places(distinct, np.int64),
+                build.places(listed(lines.lines, GROUP)),
+                build.places(listed(lines.steps, CHUNK)),
+                len(lines.lines),
+                len(lines.steps),
+                len(lines.steps) > 1 and lines.steps[1] - lines.steps[0] == 1,
+                *build.packs[key],
+                left,
+            )
+        return [*build.packs[key], 0]
 
 
-def constant_extremes(values: Array) -> npt.NDArray[np.uint32]:
-    """Return the bits of the largest magnitude of fp16 numbers, and of the least above 0."""
-    bits = values.view(np.uint16) & np.uint16(0x7FFF)
-    least = bits[bits > 0].min(initial=0xFFFF)
-    return np.array([bits.max(initial=0), least], np.uint32)
+def slices_of(tiles: int, chunks: int) -> int:
+    """Return how many blocks share the steps of a tile, so that few multiprocessors are idle at the end.
+
+    >>> slices_of(4096, 256), slices_of(49, 144) > 4, slices_of(49, 4)
+    (1, True, 1)
+    """
+
+    def cost(slices: int) -> float:
+        rounds, rest = divmod(-(-tiles * slices // MULTIPROCESSORS), RESIDENT)
+        alone = 0.3 + 0.7 * rest / RESIDENT if rest else 0.0
+        return (rounds + alone) * (-(-chunks // slices) + CHUNKS_OF_A_BLOCK)
+
+    possible = [one for one in range(1, MOST_SLICES + 1) if (one - 1) * -(-chunks // one) < chunks]
+    return min(possible, key=cost)
 
 
 def numbers_of(values: Array | None) -> Array | None:

@@ -72,6 +72,14 @@ static inline int32_t leading_exponent(double value) {
 /* An fp16 number rounded and read again, as the engine reads it. */
 static inline double through_half(double value) { return decoded(half_of_double(value)); }
 
+struct alignas(16) eight_halves {
+    uint16_t at[8];
+};
+/* Whether eight fp16 numbers can be read and written at once, of so many. */
+static inline bool in_eights(const void *one, const void *other, int64_t count) {
+    return count % 8 == 0 && (((uint64_t)one | (uint64_t)other) & 15u) == 0;
+}
+
 #define REAL_NAN 0x7FF0000000000000u
 static inline bool is_finite(double value) { return (bits_of_double(value) & REAL_NAN) != REAL_NAN; }
 

@@ -16,7 +16,18 @@ KERNEL(lookup, 256) {
     if (threadIdx.x == 0) met = 0;
     __syncthreads();
     uint32_t seen = 0;
-    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+    const bool eights = a.in_bytes == 2 && a.out_bytes == 2 && in_eights(a.x, a.out, a.count);
+    for (int64_t i = first_index(); eights && i < a.count / 8; i += index_step()) {
+        const int64_t at = sample * (a.count / 8) + i;
+        struct eight_halves halves = ((const struct eight_halves *)a.x)[at];
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            if (a.flags) seen |= a.flags[halves.at[j]];
+            halves.at[j] = ((const uint16_t *)a.table)[halves.at[j]];
+        }
+        ((struct eight_halves *)a.out)[at] = halves;
+    }
+    for (int64_t i = first_index(); !eights && i < a.count; i += index_step()) {
         const int64_t at = sample * a.count + i;
         const uint32_t bits = a.in_bytes == 2 ? ((const uint16_t *)a.x)[at] : ((const uint8_t *)a.x)[at];
         if (a.flags) seen |= a.flags[bits];
@@ -37,6 +48,15 @@ struct magnitude_args {
     uint32_t *largest, *least, *zeros;
     int64_t count, samples;
 };
+struct extremes {
+    uint32_t large, small, zeros;
+};
+static inline void see(struct extremes &met, uint32_t bits) {
+    const uint32_t here = bits & 0x7FFFu;
+    met.large = here > met.large ? here : met.large;
+    if (here) met.small = here < met.small ? here : met.small;
+    if (!here) met.zeros |= bits ? 2u : 1u;
+}
 KERNEL(magnitude, 256) {
     __shared__ uint32_t most, fewest, met;
     const int64_t sample = blockIdx.y;
@@ -46,16 +66,17 @@ KERNEL(magnitude, 256) {
         met = 0;
     }
     __syncthreads();
-    uint32_t large = 0, small = 0xFFFF, zeros = 0;
-    for (int64_t i = first_index(); i < a.count; i += index_step()) {
-        const uint32_t bits = a.x[sample * a.count + i], here = bits & 0x7FFFu;
-        large = here > large ? here : large;
-        if (here) small = here < small ? here : small;
-        if (!here) zeros |= bits ? 2u : 1u;
+    struct extremes seen = {0, 0xFFFF, 0};
+    const bool eights = in_eights(a.x, a.x, a.count);
+    for (int64_t i = first_index(); eights && i < a.count / 8; i += index_step()) {
+        const struct eight_halves halves = ((const struct eight_halves *)a.x)[sample * (a.count / 8) + i];
+#pragma unroll
+        for (int j = 0; j < 8; j++) see(seen, halves.at[j]);
     }
-    atomicMax(&most, large);
-    atomicMin(&fewest, small);
-    atomicOr(&met, zeros);
+    for (int64_t i = first_index(); !eights && i < a.count; i += index_step()) see(seen, a.x[sample * a.count + i]);
+    atomicMax(&most, seen.large);
+    atomicMin(&fewest, seen.small);
+    atomicOr(&met, seen.zeros);
     __syncthreads();
     if (threadIdx.x) return;
     const int64_t places[2] = {sample, a.samples};
@@ -260,21 +281,39 @@ struct pad_planes_args {
 };
 KERNEL(pad_planes, 256) {
     const int64_t plane = a.extents[0] * a.extents[1] * a.extents[2];
-    for (int64_t i = first_index(); i < a.count; i += index_step()) {
-        int64_t place = 0, step = 1;
-        uint64_t rest = (uint64_t)i;
-        bool inside = true;
+    for (int64_t begin = first_index() * 8; begin < a.count; begin += index_step() * 8) {
+        int64_t rest = begin;
+        int32_t at[3]; /* in the planes that come out */
 #pragma unroll
         for (int axis = 2; axis >= 0; axis--) {
-            const uint32_t extent = (uint32_t)a.out_extents[axis], gap = (uint32_t)a.gaps[axis];
-            const uint64_t next = rest <= 0xFFFFFFFFu ? (uint32_t)rest / extent : rest / extent;
-            const int32_t at = (int32_t)(rest - next * extent) - (int32_t)a.before[axis];
-            const int32_t whole = gap == 1 ? at : at / (int32_t)gap;
-            inside = inside && at >= 0 && whole * (int32_t)gap == at && whole < (int32_t)a.extents[axis];
-            place += whole * step;
-            step *= a.extents[axis];
+            const uint32_t extent = (uint32_t)a.out_extents[axis];
+            const int64_t next = rest <= 0xFFFFFFFF ? (int64_t)((uint32_t)rest / extent) : rest / extent;
+            at[axis] = (int32_t)(rest - next * extent);
             rest = next;
         }
-        a.out[i] = inside ? a.x[(int64_t)rest * plane + place] : (uint16_t)a.filled;
+        struct eight_halves halves;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int64_t place = 0;
+            bool inside = begin + i < a.count;
+#pragma unroll
+            for (int axis = 0; axis < 3; axis++) {
+                const int32_t gap = (int32_t)a.gaps[axis], from = at[axis] - (int32_t)a.before[axis];
+                const int32_t whole = gap == 1 ? from : from / gap;
+                inside = inside && from >= 0 && whole * gap == from && whole < (int32_t)a.extents[axis];
+                place = place * a.extents[axis] + whole;
+            }
+            halves.at[i] = inside ? a.x[rest * plane + place] : (uint16_t)a.filled;
+            bool carry = true; /* on to the next */
+#pragma unroll
+            for (int axis = 2; axis >= 0; axis--) {
+                at[axis] += carry;
+                carry = carry && at[axis] == (int32_t)a.out_extents[axis];
+                at[axis] = carry ? 0 : at[axis];
+            }
+            rest += carry;
+        }
+        if (begin + 8 <= a.count) *(struct eight_halves *)(a.out + begin) = halves;
+        for (int i = 0; begin + 8 > a.count && begin + i < a.count; i++) a.out[begin + i] = halves.at[i];
     }
 }

@@ -11,33 +11,48 @@
  * What is gathered beside 192 moves into whole numbers in shared memory before it can reach 64. How often that is needed
  * bounds say, sums of magnitudes or norms of every PART steps; tiles for which they prove nothing, and those whose sums
  * may pass the edge at 2^15, are done by `exact_product` in the order and with the operations of the golden model.
+ *
+ * Operands are packed before (`pack`; constants on the host): float32 numbers and fp16 thresholds or magnitudes in the
+ * very order in which a block copies them to its shared memory. Images of convolutions, of which every number is read
+ * for several places, are gathered instead.
  */
 
-#define TILE 128
+#define GROUP 64 /* lines that are packed, and bounded, together */
 #define CHUNK 16 /* steps that are brought to shared memory at a time */
 #define PART 4   /* steps that a bound is of */
-#define THREADS 256
 #define CARRIED 192.0f
 #define LIMIT 63.0f
 #define EDGE 32768.0
-#define EXACT_TILE 64
+#define THREADS 128
+#define EXACT_THREADS 256
 
-/* Along what neighbours in memory lie, and whether eight of them can be read at once. Lines and steps are listed up to
- * whole tiles and chunks; what is listed too many is some line again. */
-enum reading { ALONG_LINES, ALONG_STEPS, EIGHT_LINES, EIGHT_STEPS };
-
+/* Lines and steps are listed up to whole groups and chunks; what is listed too many is some line again. */
 struct operand {
     const uint16_t *values;
     const int64_t *places; /* of every batch */
     const int32_t *lines, *steps;
-    int64_t reading;         /* enum reading */
-    const uint32_t *largest; /* magnitude of all its numbers, as fp16 */
-    const uint32_t *least;  /* the least one above 0 */
-    const float *sums;      /* [batch][tile][part], the largest of the lines of a tile; or none */
-    const float *norms;     /* likewise */
-    int64_t bound_tiles;    /* tiles of a batch; batches share bounds by `bound_batch` */
-    const int32_t *bound_batch;
+    const struct packed_chunk *packed; /* [batch][group][chunk]; or none: gathered */
+    const uint32_t *largest;           /* magnitude of all its numbers, as fp16 */
+    const uint32_t *least;             /* the least one above 0 */
+    const float *sums;                 /* [batch][group][part], the largest of the lines of a group; or none */
+    const float *norms;                /* likewise */
+    const float *wholes;               /* [batch][group]: the largest of its sums, and their sum; or none */
+    int64_t groups;                    /* of a batch; batches share packs and bounds by `packed_batch` */
+    const int32_t *packed_batch;
 };
+
+/* Left numbers are moved by one unit in the last place and have thresholds beside them, right ones magnitudes. What a
+ * thread needs of these lies together: thresholds of its eight rows, magnitudes of its four columns for two steps. */
+struct alignas(16) packed_chunk {
+    float numbers[CHUNK][GROUP];
+    uint16_t halves[CHUNK * GROUP];
+};
+static inline int32_t threshold_place(int32_t step, int32_t row) {
+    return step * GROUP + (row & 32) + (row & 12) * 2 + (row & 16) / 4 + (row & 3);
+}
+static inline int32_t magnitude_place(int32_t step, int32_t column) {
+    return (step / 2 * GROUP + (column & ~3)) * 2 + step % 2 * 4 + (column & 3);
+}
 
 struct product_args {
     struct operand left, right;
@@ -56,74 +71,107 @@ struct product_args {
     int64_t edgeless;  /* sums that pass the edge are numbers all the same (Winograd's) */
     const uint32_t *gate; /* runs only where this magnitude reaches `gate_from`; or none */
     int64_t gate_from;
+    uint32_t *verdicts; /* of every tile: what bounds say of it */
+    int64_t slices;     /* blocks that share the steps of a tile */
+    int32_t *partial;   /* [tile][slice][GROUP][GROUP]: their sums */
+    uint32_t *arrived;  /* how many of a tile are done */
+    const uint16_t *table;  /* what becomes of a result, or none */
+    const uint8_t *flags;   /* of every result before */
+    uint32_t *flagged;      /* those that were met, for every sample */
+    int64_t sample_count;   /* results of a sample */
 };
 
-/* The largest sum of magnitudes and norm of every part, among the lines of a tile. */
-struct bounds_args {
+static inline float number_of(uint32_t half) {
+#ifdef ANEFORGE_EMULATED
+    return decoded((uint16_t)half);
+#else
+    float value;
+    asm("{.reg .b16 h; cvt.u16.u32 h, %1; cvt.f32.f16 %0, h;}" : "=f"(value) : "r"(half));
+    return value;
+#endif
+}
+
+/* fp16 bits of the magnitude from which on a number is not dropped beside this one; 0 where none is. */
+static inline uint32_t threshold_of(uint16_t half) {
+    const int32_t exponent = exponent_of(half);
+    return exponent <= -3 ? (uint32_t)(-1 - exponent) << 10 : 0u;
+}
+
+/* Packs a group of lines of a chunk of steps, and finds the largest sum of magnitudes and norm of its parts. */
+struct pack_args {
     const uint16_t *values;
     const int64_t *places;
-    const int32_t *lines, *steps;
-    int64_t count, depth;
+    const int32_t *lines, *steps; /* up to whole groups and chunks */
+    int64_t count, depth, along_steps; /* along_steps: what follows a step lies behind it in memory */
+    struct packed_chunk *packed;
     float *sums, *norms;
+    int64_t left;
 };
-KERNEL(bounds, TILE) {
-    __shared__ float most[2][TILE];
-    const int64_t line = (int64_t)blockIdx.y * TILE + threadIdx.x, part = blockIdx.x;
-    float sum = 0, square = 0;
-    if (line < a.count)
-        for (int64_t k = part * PART; k < (part + 1) * PART && k < a.depth; k++) {
-            const float value = decoded(a.values[a.places[blockIdx.z] + a.lines[line] + a.steps[k]]);
-            sum += value < 0 ? -value : value;
-            square += value * value;
-        }
-    most[0][threadIdx.x] = sum;
-    most[1][threadIdx.x] = square;
-    __syncthreads();
-    for (unsigned half = TILE / 2; half; half /= 2) {
-        if (threadIdx.x < half)
-            for (int i = 0; i < 2; i++)
-                if (most[i][threadIdx.x + half] > most[i][threadIdx.x]) most[i][threadIdx.x] = most[i][threadIdx.x + half];
-        __syncthreads();
+KERNEL(pack, 256) {
+    __shared__ uint16_t halves[CHUNK][GROUP + 2];
+    __shared__ uint32_t most[2][CHUNK / PART];
+    const int32_t thread = (int32_t)threadIdx.x, chunks = (int32_t)gridDim.x, chunk = (int32_t)blockIdx.x;
+    const int64_t group = blockIdx.y, packed = (int64_t)blockIdx.z * gridDim.y + group;
+    const uint16_t *const values = a.values + a.places[blockIdx.z];
+    if (thread < 2 * (CHUNK / PART)) most[thread / (CHUNK / PART)][thread % (CHUNK / PART)] = 0;
+    for (int i = 0; i < 4; i++) {
+        const int32_t line = a.along_steps ? thread / CHUNK + 16 * i : thread % GROUP;
+        const int32_t step = a.along_steps ? thread % CHUNK : thread / GROUP + 4 * i;
+        const bool there = group * GROUP + line < a.count && chunk * CHUNK + step < a.depth;
+        halves[step][line] = there ? values[a.lines[group * GROUP + line] + a.steps[chunk * CHUNK + step]] : 0;
     }
-    if (threadIdx.x) return;
-    const int64_t at = ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + part;
-    a.sums[at] = most[0][0] * 1.0001f;
-    a.norms[at] = sqrtf(most[1][0]) * 1.0001f;
+    __syncthreads();
+    struct packed_chunk *const out = a.packed + packed * chunks + chunk;
+    const int32_t line = thread % GROUP, part = thread / GROUP;
+    float sum = 0, square = 0;
+    for (int i = 0; i < PART; i++) {
+        const uint16_t half = halves[part * PART + i][line];
+        const float value = decoded(half), magnitude = value < 0 ? -value : value;
+        out->numbers[part * PART + i][line] = a.left ? float_of_bits(bits_of_float(value) + 1u) : value;
+        if (a.left) out->halves[threshold_place(part * PART + i, line)] = (uint16_t)threshold_of(half);
+        if (!a.left) out->halves[magnitude_place(part * PART + i, line)] = half & 0x7FFFu;
+        sum += magnitude;
+        square += value * value;
+    }
+    atomicMax(&most[0][part], bits_of_float(sum)); /* bits of numbers above 0 are in their order */
+    atomicMax(&most[1][part], bits_of_float(square));
+    __syncthreads();
+    const int64_t parts = (a.depth + PART - 1) / PART, at = (int64_t)chunk * (CHUNK / PART) + thread;
+    if (thread >= CHUNK / PART || at >= parts) return;
+    a.sums[packed * parts + at] = float_of_bits(most[0][thread]) * 1.0001f;
+    a.norms[packed * parts + at] = sqrtf(float_of_bits(most[1][thread])) * 1.0001f;
 }
 
-static inline const float *bounds_of(const float *found, const struct operand &operand, int64_t batch, int64_t tile,
+static inline const float *bounds_of(const float *found, const struct operand &operand, int64_t batch, int64_t group,
                                      int64_t parts) {
-    return found ? found + ((int64_t)operand.bound_batch[batch] * operand.bound_tiles + tile) * parts : 0;
+    return found ? found + ((int64_t)operand.packed_batch[batch] * operand.groups + group) * parts : 0;
 }
+
+enum verdict_bits { VERDICT_FAST = 1, VERDICT_EDGE = 2, VERDICT_HUGE = 4 };
 
 struct verdict {
-    bool fast;      /* every part stays below 64, and the whole below the edge */
-    bool edge;      /* a sum may pass the edge */
-    bool huge;      /* it may pass what `exact_product` carries */
+    uint32_t bits;  /* fast: every part stays below 64, and the whole below the edge; edge: a sum may pass the edge;
+                     * huge: it may pass what `exact_product` carries */
     int32_t period; /* parts that stay below 64 together */
 };
 
-/* What bounds say of a tile. */
-static inline struct verdict judge(const struct product_args &a, int64_t batch, int64_t row_tile, int64_t column_tile,
-                                   float (*shared)[THREADS]) {
+/* The largest part's bound and the sum of all, of a tile of two operands with bounds of every part. */
+static inline void add_bounds(const struct product_args &a, int64_t batch, float (*shared)[THREADS], float *most, float *total) {
     const int64_t parts = (a.depth + PART - 1) / PART;
-    const float *const left_sums = bounds_of(a.left.sums, a.left, batch, row_tile, parts);
-    const float *const left_norms = bounds_of(a.left.norms, a.left, batch, row_tile, parts);
-    const float *const right_sums = bounds_of(a.right.sums, a.right, batch, column_tile, parts);
-    const float *const right_norms = bounds_of(a.right.norms, a.right, batch, column_tile, parts);
     const float left_most = decoded((uint16_t)*a.left.largest), right_most = decoded((uint16_t)*a.right.largest);
-    float most = 0, total = 0;
+    const float *const left_sums = bounds_of(a.left.sums, a.left, batch, blockIdx.y, parts);
+    const float *const left_norms = bounds_of(a.left.norms, a.left, batch, blockIdx.y, parts);
+    const float *const right_sums = bounds_of(a.right.sums, a.right, batch, blockIdx.x, parts);
+    const float *const right_norms = bounds_of(a.right.norms, a.right, batch, blockIdx.x, parts);
+    float largest = 0, sum = 0;
     for (int64_t part = threadIdx.x; part < parts; part += THREADS) {
-        float here = left_most * right_most * (float)PART;
-        if (left_sums) here = fminf(here, left_sums[part] * right_most);
-        if (right_sums) here = fminf(here, right_sums[part] * left_most);
-        if (left_norms && right_norms) here = fminf(here, left_norms[part] * right_norms[part]);
-        here += PART * 0x1p-17f; /* every product is rounded */
-        most = fmaxf(most, here);
-        total += here;
+        float here = left_sums[part] * right_most;
+        if (right_sums) here = fminf(here, fminf(right_sums[part] * left_most, left_norms[part] * right_norms[part]));
+        largest = fmaxf(largest, here);
+        sum += here;
     }
-    shared[0][threadIdx.x] = most;
-    shared[1][threadIdx.x] = total;
+    shared[0][threadIdx.x] = largest;
+    shared[1][threadIdx.x] = sum;
     __syncthreads();
     for (unsigned half = THREADS / 2; half; half /= 2) {
         if (threadIdx.x < half) {
@@ -132,23 +180,34 @@ static inline struct verdict judge(const struct product_args &a, int64_t batch, 
         }
         __syncthreads();
     }
-    most = shared[0][0];
-    const double reach = (double)shared[1][0] * 1.001 + a.start_most;
+    *most = shared[0][0];
+    *total = shared[1][0];
+    __syncthreads();
+}
+
+/* What bounds say of a tile. Beside images that are gathered, those of all parts of constants are known. */
+static inline struct verdict judge(const struct product_args &a, int64_t batch, float (*shared)[THREADS]) {
+    const float left_most = decoded((uint16_t)*a.left.largest), right_most = decoded((uint16_t)*a.right.largest);
+    float most, total;
+    if (a.left.wholes && !a.right.sums) {
+        const float *const whole = a.left.wholes + ((int64_t)a.left.packed_batch[batch] * a.left.groups + blockIdx.y) * 2;
+        most = whole[0] * right_most;
+        total = whole[1] * right_most;
+    } else {
+        add_bounds(a, batch, shared, &most, &total);
+    }
+    most += PART * 0x1p-17f; /* every product is rounded */
+    const double reach = (double)total * 1.001 + (double)(a.depth + PART) * 0x1p-17 + a.start_most;
     const bool numbers = left_most < 65536.0f && right_most < 65536.0f;
     const float together = LIMIT / most;
-    const struct verdict found = {numbers && most < LIMIT && reach < EDGE * 0.999, reach >= EDGE * 0.999,
-                                  !(reach < 0x1p34), together < 1e9f ? (int32_t)together : 1000000000};
-    __syncthreads();
+    struct verdict found = {0, together < 1e9f ? (int32_t)together : 1000000000};
+    if (numbers && most < LIMIT && reach < EDGE * 0.999) found.bits |= VERDICT_FAST;
+    if (!(reach < EDGE * 0.999)) found.bits |= VERDICT_EDGE;
+    if (!(reach < 0x1p34)) found.bits |= VERDICT_HUGE;
     return found;
 }
 
 static inline bool gated_off(const struct product_args &a) { return a.gate && (int64_t)*a.gate < a.gate_from; }
-
-/* fp16 bits of the magnitude from which on a number is not dropped beside this one; 0 where none is. */
-static inline uint32_t threshold_of(uint16_t half) {
-    const int32_t exponent = exponent_of(half);
-    return exponent <= -3 ? (uint32_t)(-1 - exponent) << 10 : 0u;
-}
 
 /* Whether a sum that starts at -0 stays so: every product is -0 on the grid, and none is dropped, which would be +0. */
 static inline bool stays_below_zero(const struct product_args &a, int64_t batch, int64_t row, int64_t column) {
@@ -162,6 +221,16 @@ static inline bool stays_below_zero(const struct product_args &a, int64_t batch,
     return true;
 }
 
+/* A rounded sum, or what the table makes of it. */
+static inline void put_half(const struct product_args &a, int64_t at, uint16_t half) {
+    if (a.table) {
+        const uint32_t met = a.flags[half];
+        if (met) atomicOr(&a.flagged[at / a.sample_count], met);
+        half = a.table[half];
+    }
+    ((uint16_t *)a.out)[at] = half;
+}
+
 static inline void leave(const struct product_args &a, int64_t batch, int64_t row, int64_t column, double total) {
     const int64_t at = a.out_places[batch] + row * a.out_row + a.out_columns[column];
     if (a.unrounded) {
@@ -172,13 +241,13 @@ static inline void leave(const struct product_args &a, int64_t batch, int64_t ro
     if (a.gain) {
         double gained = total * a.gain[place];
         if (a.offset) gained = gained + a.offset[place];
-        ((uint16_t *)a.out)[at] = gained != gained ? 0 : half_of_double(gained);
+        put_half(a, at, gained != gained ? 0 : half_of_double(gained));
         return;
     }
     uint16_t half = half_of_double(total);
     const uint16_t large = half & 0x7FFFu;
     if (total == 0 && a.start && bits_of_double(a.start[place]) >> 63 && stays_below_zero(a, batch, row, column)) half = 0x8000u;
-    ((uint16_t *)a.out)[at] = (uint16_t)((half & 0x8000u) | (large >= HALF_EDGE ? HALF_INFINITY : large));
+    put_half(a, at, (uint16_t)((half & 0x8000u) | (large >= HALF_EDGE ? HALF_INFINITY : large)));
 }
 
 static inline double to_units(double scaled) {
@@ -191,120 +260,88 @@ static inline double start_of(const struct product_args &a, int64_t batch, int64
     return to_units(a.start[(row + first) * a.start_row + column * a.start_column] * 65536.0);
 }
 
-/* Rows are padded so that what lies side by side along the steps does not meet in one bank. */
-struct stage {
-    float left[CHUNK][TILE + 4]; /* moved by one unit in the last place */
-    uint16_t thresholds[CHUNK][TILE + 8];
-    uint16_t right[CHUNK][TILE + 8];
+/* A tile is a group of rows by a group of columns, a warp does 32 by 32 of it, a thread 8 by 4. Larger tiles were
+ * slower: what counts is how many warps wait for each other's comparisons. */
+struct product_stage {
+    struct packed_chunk left, right;
 };
 struct product_memory {
-    int32_t units[TILE][TILE];
-    struct stage stages[2];
+    int32_t units[GROUP][GROUP];
+    struct product_stage stages[2];
 };
-#define PRODUCT_MEMORY 99840
+#define PRODUCT_MEMORY 40960
 static_assert(sizeof(struct product_memory) == PRODUCT_MEMORY, "what a launch asks for");
 
-struct alignas(16) eight_halves {
-    uint16_t at[8];
-};
 struct alignas(16) four_floats {
     float at[4];
 };
 struct alignas(16) four_wholes {
     int32_t at[4];
 };
-struct alignas(8) two_words {
-    uint32_t at[2];
+struct alignas(16) four_words {
+    uint32_t at[4];
 };
 
-/* The number of a thread, found anew: what is made of it is not kept in registers, of which the sums need nearly all. */
-static inline int32_t this_thread(void) {
-#ifdef ANEFORGE_EMULATED
-    return (int32_t)threadIdx.x;
+/* Copies of sixteen bytes to shared memory, which go on while a block multiplies. */
+static inline void copy_sixteen(void *to, const void *from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from));
 #else
-    int32_t thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
+    *(struct four_wholes *)to = *(const struct four_wholes *)from;
+#endif
+}
+static inline void await_copies(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
 
-/* Which of its eight numbers of a chunk a thread brings. */
-static inline int32_t line_of(int64_t reading, int32_t thread, int i) {
-    if (reading == ALONG_STEPS) return thread / CHUNK + 16 * i;
-    return reading == EIGHT_LINES ? thread % 16 * 8 + i : thread % TILE;
-}
-static inline int32_t step_of(int64_t reading, int32_t thread, int i) {
-    if (reading == ALONG_STEPS) return thread % CHUNK;
-    if (reading == EIGHT_LINES) return thread / 16;
-    return reading == EIGHT_STEPS ? thread / TILE * 8 + i : thread / TILE + 2 * i;
-}
-
-/* Bring eight numbers from device memory. */
-static inline struct eight_halves bring(const struct operand &operand, const uint16_t *values, int32_t first, int32_t k) {
-    struct eight_halves found;
-    const int32_t thread = this_thread();
-    const int32_t *const lines = operand.lines + first, *const steps = operand.steps + k;
-    if (operand.reading >= EIGHT_LINES) {
-        const int32_t place = lines[line_of(operand.reading, thread, 0)] + steps[step_of(operand.reading, thread, 0)];
-        return *(const struct eight_halves *)(values + place);
-    }
-    if (operand.reading == ALONG_STEPS) {
-        const uint16_t *const at = values + steps[step_of(ALONG_STEPS, thread, 0)];
+/* Begin to copy a chunk. */
+static inline void copy_chunk(struct packed_chunk *to, const struct packed_chunk *from) {
 #pragma unroll
-        for (int i = 0; i < 8; i++) found.at[i] = at[lines[line_of(ALONG_STEPS, thread, i)]];
-        return found;
-    }
-    const uint16_t *const at = values + lines[line_of(ALONG_LINES, thread, 0)];
+    for (int i = 0; i < (int)sizeof(struct packed_chunk); i += THREADS * 16)
+        copy_sixteen((char *)to + threadIdx.x * 16 + i, (const char *)from + threadIdx.x * 16 + i);
+}
+static_assert(sizeof(struct packed_chunk) % (THREADS * 16) == 0, "copies that come out even");
+
+/* What a thread gathers of a chunk: one line, every so manieth step. */
+struct gathering {
+    static const int APART = THREADS / GROUP, COUNT = CHUNK / APART;
+    const uint16_t *line;
+    const int32_t *steps;
+    int32_t next[COUNT]; /* where the numbers of the next chunk are */
+    uint16_t brought[COUNT];
+
+    static inline int32_t column(void) { return (int32_t)threadIdx.x % GROUP; }
+    static inline int32_t step(int i) { return (int32_t)threadIdx.x / GROUP + APART * i; }
+    inline void look(int32_t k) {
 #pragma unroll
-    for (int i = 0; i < 8; i++) found.at[i] = at[steps[step_of(ALONG_LINES, thread, i)]];
-    return found;
-}
-
-static inline float number_of(uint32_t half) {
-#ifdef ANEFORGE_EMULATED
-    return decoded((uint16_t)half);
-#else
-    float value;
-    asm("{.reg .b16 h; cvt.u16.u32 h, %1; cvt.f32.f16 %0, h;}" : "=f"(value) : "r"(half));
-    return value;
-#endif
-}
-
-/* Put left numbers into shared memory with their thresholds (`threshold_of`, of the exponent's bits alone). */
-static inline void put_left(const struct product_args &a, struct stage *stage, const struct eight_halves &given, int32_t k) {
-    const int32_t thread = this_thread();
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const int32_t line = line_of(a.left.reading, thread, i), step = step_of(a.left.reading, thread, i);
-        const uint32_t half = k + step < (int32_t)a.depth ? given.at[i] : 0u; /* zeros behind the last step */
-        const uint32_t field = half & 0x7C00u;
-        stage->left[step][line] = float_of_bits(bits_of_float(number_of(half)) + 1u);
-        stage->thresholds[step][line] = (uint16_t)(field > 0x3000u ? 0u : 0x3800u - (field < 0x400u ? 0x400u : field));
+        for (int i = 0; i < COUNT; i++) next[i] = steps[k + step(i)];
     }
-}
-
-static inline void put_right(const struct product_args &a, struct stage *stage, const struct eight_halves &given) {
-    const int32_t thread = this_thread();
-    if (a.right.reading == EIGHT_LINES) {
-        *(struct eight_halves *)&stage->right[step_of(EIGHT_LINES, thread, 0)][line_of(EIGHT_LINES, thread, 0)] = given;
-        return;
-    }
+    inline void bring(void) {
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        stage->right[step_of(a.right.reading, thread, i)][line_of(a.right.reading, thread, i)] = given.at[i];
-}
+        for (int i = 0; i < COUNT; i++) brought[i] = line[next[i]];
+    }
+    inline void put(struct packed_chunk *to) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            to->numbers[step(i)][column()] = number_of(brought[i]);
+            to->halves[magnitude_place(step(i), column())] = brought[i] & 0x7FFFu;
+        }
+    }
+};
 
-/* One right number with four left ones: each product is added unless it is dropped. HIGH says which half of a word the
- * right number is. Both comparisons come first, so that what waits for one has the other's work to do. */
+/* One right number with four left ones, whose thresholds are in two words: each product is added unless it is dropped.
+ * HIGH says which half of a word the right number is. Both comparisons come first, so that what waits for one has the other's work to do. */
 template <bool DROPS, bool HIGH>
 static inline void multiply_four(float &first, float &second, float &third, float &fourth, uint32_t magnitudes,
-                                 const struct two_words &thresholds, float right, const struct four_floats &left) {
+                                 uint32_t one, uint32_t other, float right, const struct four_floats &left) {
 #ifdef ANEFORGE_EMULATED
     const uint32_t magnitude = HIGH ? magnitudes >> 16 : magnitudes & 0xFFFFu;
-    if (!DROPS || magnitude >= (thresholds.at[0] & 0xFFFFu)) first = fmaf(left.at[0], right, first);
-    if (!DROPS || magnitude >= thresholds.at[0] >> 16) second = fmaf(left.at[1], right, second);
-    if (!DROPS || magnitude >= (thresholds.at[1] & 0xFFFFu)) third = fmaf(left.at[2], right, third);
-    if (!DROPS || magnitude >= thresholds.at[1] >> 16) fourth = fmaf(left.at[3], right, fourth);
+    if (!DROPS || magnitude >= (one & 0xFFFFu)) first = fmaf(left.at[0], right, first);
+    if (!DROPS || magnitude >= one >> 16) second = fmaf(left.at[1], right, second);
+    if (!DROPS || magnitude >= (other & 0xFFFFu)) third = fmaf(left.at[2], right, third);
+    if (!DROPS || magnitude >= other >> 16) fourth = fmaf(left.at[3], right, fourth);
 #else
 #define MULTIPLY(half)                                                                                                 \
     asm("{.reg .pred p, q, r, s; .reg .b16 l, h; .reg .b32 d; mov.b32 {l, h}, %4; mov.b32 d, {" half "};"              \
@@ -312,8 +349,8 @@ static inline void multiply_four(float &first, float &second, float &third, floa
         "@p fma.rn.f32 %0, %8, %7, %0; @q fma.rn.f32 %1, %9, %7, %1;"                                                  \
         "@r fma.rn.f32 %2, %10, %7, %2; @s fma.rn.f32 %3, %11, %7, %3;}"                                               \
         : "+f"(first), "+f"(second), "+f"(third), "+f"(fourth)                                                         \
-        : "r"(magnitudes), "r"(thresholds.at[0]), "r"(thresholds.at[1]), "f"(right), "f"(left.at[0]),                  \
-          "f"(left.at[1]), "f"(left.at[2]), "f"(left.at[3]))
+        : "r"(magnitudes), "r"(one), "r"(other), "f"(right), "f"(left.at[0]), "f"(left.at[1]), "f"(left.at[2]),        \
+          "f"(left.at[3]))
     if (!DROPS) {
         first = __fmaf_rn(left.at[0], right, first);
         second = __fmaf_rn(left.at[1], right, second);
@@ -328,297 +365,202 @@ static inline void multiply_four(float &first, float &second, float &third, floa
 #endif
 }
 
+/* The first row and column of a thread in its tile; it has four more rows 16 further on. */
+static inline int32_t own_row(void) { return (int32_t)threadIdx.x / 64 * 32 + (int32_t)threadIdx.x % 32 / 8 * 4; }
+static inline int32_t own_column(void) { return (int32_t)threadIdx.x / 32 % 2 * 32 + (int32_t)threadIdx.x % 8 * 4; }
+
 template <bool DROPS>
-static inline void multiply_part(const struct stage *stage, int32_t from, float (&sums)[8][8]) {
-    const int32_t row = (int32_t)threadIdx.x / 16 * 4, column = (int32_t)threadIdx.x % 16 * 4;
+static inline void multiply_part(const struct product_stage *stage, int32_t from, float (&sums)[8][4]) {
+    const int32_t row = own_row(), column = own_column();
+    struct four_words magnitudes = {}, thresholds = {};
 #pragma unroll
     for (int k = from; k < from + PART; k++) {
-        struct four_floats left[2];
-        struct two_words thresholds[2] = {}, pairs[2];
+        if (DROPS && k % 2 == 0)
+            magnitudes = *(const struct four_words *)&stage->right.halves[magnitude_place(k, column)];
+        if (DROPS) thresholds = *(const struct four_words *)&stage->left.halves[threshold_place(k, row)];
+        const struct four_floats right = *(const struct four_floats *)&stage->right.numbers[k][column];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            pairs[i] = *(const struct two_words *)&stage->right[k][column + i * 64];
-            left[i] = *(const struct four_floats *)&stage->left[k][row + i * 64];
-            if (DROPS) thresholds[i] = *(const struct two_words *)&stage->thresholds[k][row + i * 64];
-        }
+            const struct four_floats left = *(const struct four_floats *)&stage->left.numbers[k][row + i * 16];
+            const uint32_t first = thresholds.at[2 * i], second = thresholds.at[2 * i + 1];
+            float(*const rows)[4] = &sums[4 * i];
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const uint32_t pair = pairs[j / 2].at[j % 2], magnitudes = pair & 0x7FFF7FFFu;
-            const float x = number_of(pair & 0xFFFFu), y = number_of(pair >> 16);
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                float(*const rows)[8] = &sums[4 * i];
-                multiply_four<DROPS, false>(rows[0][2 * j], rows[1][2 * j], rows[2][2 * j], rows[3][2 * j], magnitudes,
-                                            thresholds[i], x, left[i]);
-                multiply_four<DROPS, true>(rows[0][2 * j + 1], rows[1][2 * j + 1], rows[2][2 * j + 1],
-                                           rows[3][2 * j + 1], magnitudes, thresholds[i], y, left[i]);
+            for (int j = 0; j < 4; j += 2) {
+                const uint32_t pair = magnitudes.at[k % 2 * 2 + j / 2];
+                multiply_four<DROPS, false>(rows[0][j], rows[1][j], rows[2][j], rows[3][j], pair, first, second,
+                                            right.at[j], left);
+                multiply_four<DROPS, true>(rows[0][j + 1], rows[1][j + 1], rows[2][j + 1], rows[3][j + 1], pair, first,
+                                           second, right.at[j + 1], left);
             }
         }
     }
 }
 
 /* Move what was gathered into whole numbers; the first time there are none yet. */
-static inline void gather_units(struct product_memory *memory, float (&sums)[8][8], bool first) {
-    const int32_t row = (int32_t)threadIdx.x / 16 * 4, column = (int32_t)threadIdx.x % 16 * 4;
+static inline void gather_units(struct product_memory *memory, float (&sums)[8][4], bool first) {
+    const int32_t row = own_row(), column = own_column();
 #pragma unroll
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
+        struct four_wholes *const at = (struct four_wholes *)&memory->units[row + i % 4 + i / 4 * 16][column];
+        struct four_wholes now = {};
+        if (!first) now = *at;
 #pragma unroll
-        for (int side = 0; side < 2; side++) {
-            struct four_wholes *const at = (struct four_wholes *)&memory->units[row + i % 4 + i / 4 * 64][column + side * 64];
-            struct four_wholes now = {};
-            if (!first) now = *at;
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                now.at[j] += (int32_t)(bits_of_float(sums[i][side * 4 + j]) - bits_of_float(CARRIED));
-                sums[i][side * 4 + j] = CARRIED;
-            }
-            *at = now;
+        for (int j = 0; j < 4; j++) {
+            now.at[j] += (int32_t)(bits_of_float(sums[i][j]) - bits_of_float(CARRIED));
+            sums[i][j] = CARRIED;
         }
+        *at = now;
+    }
 }
 
-/* A sum on its way out, given in units of 2^-16. */
-static inline void leave_units(const struct product_args &a, int64_t batch, int64_t row, int64_t column, int32_t units) {
-    const int64_t place = (row + (a.start_batch ? a.start_batch[batch] : 0)) * a.start_row + column * a.start_column;
-    const int32_t total = units + (a.start_units ? a.start_units[place] : 0);
-    if (a.unrounded || a.gain) {
-        leave(a, batch, row, column, (double)total * 0x1p-16);
-        return;
+/* The part of a tile that a block does: chunks of steps. Sums in units are whole numbers below 2^31, so that parts may
+ * be added in any order. */
+struct slice {
+    int64_t batch, tile;
+    int32_t number, first, behind;
+};
+
+static inline struct slice slice_of(const struct product_args &a) {
+    const int64_t batch = blockIdx.z / a.slices;
+    const int32_t chunks = (int32_t)((a.depth + CHUNK - 1) / CHUNK), number = (int32_t)(blockIdx.z % a.slices);
+    const int32_t each = (chunks + (int32_t)a.slices - 1) / (int32_t)a.slices, behind = (number + 1) * each;
+    const struct slice found = {batch, (batch * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x, number, number * each,
+                                behind < chunks ? behind : chunks};
+    return found;
+}
+
+/* Whether this block is the last of a tile's slices to come here; it gets the sums of all. */
+static inline bool last_of_slices(const struct product_args &a, struct product_memory *memory, const struct slice &slice) {
+    if (a.slices == 1) return true;
+    struct four_wholes *const units = (struct four_wholes *)memory->units;
+    const int32_t count = GROUP * GROUP / 4;
+    for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS)
+        ((struct four_wholes *)a.partial)[(slice.tile * a.slices + slice.number) * count + i] = units[i];
+    __threadfence();
+    __syncthreads();
+    uint32_t *const arrived = (uint32_t *)&memory->stages[0];
+    if (threadIdx.x == 0) *arrived = atomicAdd(&a.arrived[slice.tile], 1u);
+    __syncthreads();
+    if (*arrived + 1 < (uint32_t)a.slices) return false;
+    __threadfence();
+    const volatile int32_t *const all = a.partial + slice.tile * a.slices * GROUP * GROUP;
+    for (int32_t i = (int32_t)threadIdx.x; i < GROUP * GROUP; i += THREADS) {
+        int32_t total = 0;
+        for (int32_t one = 0; one < (int32_t)a.slices; one++) total += all[one * GROUP * GROUP + i];
+        memory->units[i / GROUP][i % GROUP] = total;
     }
-    uint16_t half = half_of_units(total);
-    if (total == 0 && a.start && bits_of_double(a.start[place]) >> 63 && stays_below_zero(a, batch, row, column)) half = 0x8000u;
-    ((uint16_t *)a.out)[a.out_places[batch] + row * a.out_row + a.out_columns[column]] = half;
+    __syncthreads();
+    return true;
+}
+
+/* Sums on their way out, given in units of 2^-16: a column for each thread. */
+static inline void leave_units(const struct product_args &a, const struct product_memory *memory, int64_t batch,
+                               int64_t first_row, int64_t first_column) {
+    const int32_t within = (int32_t)threadIdx.x % GROUP;
+    const int64_t column = first_column + within;
+    if (column >= a.columns) return;
+    const int64_t place = (first_row + (a.start_batch ? a.start_batch[batch] : 0)) * a.start_row + column * a.start_column;
+    const int64_t out = a.out_places[batch] + a.out_columns[column] + first_row * a.out_row;
+    const int32_t rows = a.rows - first_row < GROUP ? (int32_t)(a.rows - first_row) : GROUP;
+    const bool plain = !a.unrounded && !a.gain;
+#pragma unroll 4
+    for (int32_t row = (int32_t)threadIdx.x / GROUP; row < rows; row += THREADS / GROUP) {
+        int32_t total = memory->units[row][within];
+        if (a.start_units) total += a.start_units[place + row * a.start_row];
+        if (!plain) {
+            leave(a, batch, first_row + row, column, (double)total * 0x1p-16);
+            continue;
+        }
+        uint16_t half = half_of_units(total);
+        if (total == 0 && a.start && bits_of_double(a.start[place + row * a.start_row]) >> 63 &&
+            stays_below_zero(a, batch, first_row + row, column))
+            half = 0x8000u;
+        put_half(a, out + row * a.out_row, half);
+    }
 }
 
 /* OFTEN: fewer parts than a chunk has stay below 64 together. */
-template <bool DROPS, bool OFTEN>
-static inline void multiply_tile(const struct product_args &a, struct product_memory *memory, int64_t batch,
-                                 int64_t first_row, int64_t first_column, int32_t period) {
-    float sums[8][8];
+template <bool GATHERS, bool DROPS, bool OFTEN>
+static inline void multiply_tile(const struct product_args &a, struct product_memory *memory, const struct slice &slice,
+                                 int32_t period) {
+    float sums[8][4];
 #pragma unroll
-    for (int i = 0; i < 64; i++) sums[i / 8][i % 8] = CARRIED;
-    const uint16_t *const left_values = a.left.values + a.left.places[batch];
-    const uint16_t *const right_values = a.right.values + a.right.places[batch];
-    const int32_t depth = (int32_t)a.depth;
-    put_left(a, &memory->stages[0], bring(a.left, left_values, (int32_t)first_row, 0), 0);
-    put_right(a, &memory->stages[0], bring(a.right, right_values, (int32_t)first_column, 0));
+    for (int i = 0; i < 32; i++) sums[i / 4][i % 4] = CARRIED;
+    const int32_t chunks = (int32_t)((a.depth + CHUNK - 1) / CHUNK), behind = slice.behind;
+    const int64_t left_group = a.left.packed_batch[slice.batch] * a.left.groups + blockIdx.y;
+    const int64_t right_group = a.right.packed_batch[slice.batch] * a.right.groups + blockIdx.x;
+    const struct packed_chunk *lefts = a.left.packed + left_group * chunks + slice.first;
+    const struct packed_chunk *rights = a.right.packed + right_group * chunks + slice.first;
+    struct gathering gathering;
+    if (GATHERS) {
+        const int64_t line = a.right.lines[(int64_t)blockIdx.x * GROUP + gathering.column()];
+        gathering.line = a.right.values + a.right.places[slice.batch] + line;
+        gathering.steps = a.right.steps;
+        gathering.look(slice.first * CHUNK);
+        gathering.bring();
+        gathering.put(&memory->stages[0].right);
+        if (slice.first + 1 < behind) gathering.look((slice.first + 1) * CHUNK);
+    } else {
+        copy_chunk(&memory->stages[0].right, rights);
+    }
+    copy_chunk(&memory->stages[0].left, lefts);
+    await_copies();
     __syncthreads();
-    int32_t left = OFTEN ? period : period / (CHUNK / PART);
+    int32_t left = period, now = 0;
     bool first = true;
-    for (int32_t k = 0, now = 0; k < depth; k += CHUNK, now = 1 - now) {
-        struct eight_halves next_left, next_right;
-        const bool more = k + CHUNK < depth;
-        if (more) {
-            next_left = bring(a.left, left_values, (int32_t)first_row, k + CHUNK);
-            next_right = bring(a.right, right_values, (int32_t)first_column, k + CHUNK);
-        }
-#pragma unroll(OFTEN ? 1 : CHUNK / PART)
-        for (int32_t part = 0; part < CHUNK; part += PART) {
-            multiply_part<DROPS>(&memory->stages[now], part, sums);
-            if (OFTEN && --left == 0) {
-                gather_units(memory, sums, first);
-                first = false;
-                left = period;
+    for (int32_t chunk = slice.first; chunk < behind;) {
+        const int32_t turns = OFTEN ? behind : period / (CHUNK / PART);
+        const int32_t until = behind - chunk < turns ? behind : chunk + turns;
+#pragma unroll
+        for (int i = 0; !OFTEN && i < 32; i++) sums[i / 4][i % 4] = CARRIED;
+        for (; chunk < until; chunk++, now = 1 - now) {
+            struct product_stage *const next = &memory->stages[1 - now];
+            const bool more = chunk + 1 < behind;
+            if (more) {
+                copy_chunk(&next->left, ++lefts);
+                if (!GATHERS) copy_chunk(&next->right, ++rights);
+                if (GATHERS) gathering.bring();
             }
+            if (GATHERS && chunk + 2 < behind) gathering.look((chunk + 2) * CHUNK);
+#pragma unroll(OFTEN ? 1 : CHUNK / PART)
+            for (int32_t part = 0; part < CHUNK; part += PART) {
+                multiply_part<DROPS>(&memory->stages[now], part, sums);
+                if (OFTEN && --left == 0) {
+                    gather_units(memory, sums, first);
+                    first = false;
+                    left = period;
+                }
+            }
+            if (GATHERS && more) gathering.put(&next->right);
+            await_copies();
+            __syncthreads();
         }
-        if (!OFTEN && --left == 0) {
-            gather_units(memory, sums, first);
-            first = false;
-            left = period / (CHUNK / PART);
-        }
-        if (more) {
-            put_left(a, &memory->stages[1 - now], next_left, k + CHUNK);
-            put_right(a, &memory->stages[1 - now], next_right);
-        }
-        __syncthreads();
+        gather_units(memory, sums, first);
+        first = false;
     }
-    gather_units(memory, sums, first);
     __syncthreads();
-#pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < TILE * TILE; i += THREADS) {
-        const int64_t row = first_row + i / TILE, column = first_column + i % TILE;
-        if (row < a.rows && column < a.columns) leave_units(a, batch, row, column, memory->units[i / TILE][i % TILE]);
-    }
 }
 
-KERNEL(product, THREADS, 2) {
+template <bool GATHERS>
+static inline void multiply_form(const struct product_args &a, struct product_memory *memory, const struct slice &slice,
+                                 int32_t period, bool drops) {
+    const bool often = period < CHUNK / PART;
+    if (often) multiply_tile<GATHERS, true, true>(a, memory, slice, period);
+    if (!often && drops) multiply_tile<GATHERS, true, false>(a, memory, slice, period);
+    if (!often && !drops) multiply_tile<GATHERS, false, false>(a, memory, slice, period);
+}
+
+KERNEL(product, THREADS, 5) {
     LAUNCHED_MEMORY(shared, PRODUCT_MEMORY);
     struct product_memory *const memory = (struct product_memory *)shared;
     if (gated_off(a)) return;
-    const int64_t batch = blockIdx.z;
-    const struct verdict verdict = judge(a, batch, blockIdx.y, blockIdx.x, (float(*)[THREADS])shared);
-    if (!verdict.fast) return;
+    const struct slice slice = slice_of(a);
+    const struct verdict verdict = judge(a, slice.batch, (float(*)[THREADS])shared);
+    if (threadIdx.x == 0) a.verdicts[slice.tile] = verdict.bits;
+    if (!(verdict.bits & VERDICT_FAST)) return;
     const bool drops = *a.right.least < threshold_of((uint16_t)*a.left.least);
-    const int64_t row = (int64_t)blockIdx.y * TILE, column = (int64_t)blockIdx.x * TILE;
-    const bool often = verdict.period < CHUNK / PART;
-    if (often) multiply_tile<true, true>(a, memory, batch, row, column, verdict.period);
-    if (!often && drops) multiply_tile<true, false>(a, memory, batch, row, column, verdict.period);
-    if (!often && !drops) multiply_tile<false, false>(a, memory, batch, row, column, verdict.period);
-}
-
-/* Tiles that no bound proves fast: float64, in the order of the golden model, four by four sums for each thread. */
-
-struct exact_memory {
-    double left[CHUNK][EXACT_TILE];
-    float thresholds[CHUNK][EXACT_TILE];
-    float right[CHUNK][EXACT_TILE];
-};
-
-#define CARRIED_EXACTLY 103079215104.0 /* 1.5 * 2^36: its last bit is 2^-16 */
-
-/* CARRIES: sums carry a number whose last bit is 2^-16, and left numbers are moved, as in `product`. */
-template <bool CARRIES, bool CHECKS>
-static inline void multiply_exactly(const struct product_args &a, struct exact_memory *memory, int64_t batch,
-                                    int64_t first_row, int64_t first_column) {
-    const int32_t row = (int32_t)threadIdx.x / 16 * 4, column = (int32_t)threadIdx.x % 16 * 4;
-    const double carried = CARRIES ? CARRIED_EXACTLY : 0.0;
-    double sums[4][4];
-    uint32_t above = 0, below = 0; /* which sums are stuck at an infinity */
-#pragma unroll
-    for (int i = 0; i < 16; i++) {
-        const int64_t r = first_row + row + i / 4, c = first_column + column + i % 4;
-        const double begun = r < a.rows && c < a.columns ? start_of(a, batch, r, c) * 0x1p-16 : 0.0;
-        if (CHECKS && begun >= EDGE) above |= 1u << i;
-        if (CHECKS && begun <= -EDGE) below |= 1u << i;
-        sums[i / 4][i % 4] = CARRIES ? carried + begun : begun;
-    }
-    const uint16_t *const left_values = a.left.values + a.left.places[batch];
-    const uint16_t *const right_values = a.right.values + a.right.places[batch];
-    for (int64_t k = 0; k < a.depth; k += CHUNK) {
-        for (int32_t i = (int32_t)threadIdx.x; i < CHUNK * EXACT_TILE; i += THREADS) {
-            const int32_t line = i % EXACT_TILE, step = i / EXACT_TILE;
-            const uint16_t one = left_values[a.left.lines[first_row + line] + a.left.steps[k + step]];
-            const uint16_t other = right_values[a.right.lines[first_column + line] + a.right.steps[k + step]];
-            const double value = decoded(one);
-            const int32_t exponent = exponent_of(one);
-            memory->left[step][line] = CARRIES ? double_of_bits(bits_of_double(value) + 1u) : value;
-            memory->thresholds[step][line] = exponent <= -3 ? (float)power_of_two(-16 - exponent) : 0.0f;
-            memory->right[step][line] = decoded(other);
-        }
-        __syncthreads();
-        const int there = a.depth - k < CHUNK ? (int)(a.depth - k) : CHUNK;
-#pragma unroll 1
-        for (int t = 0; t < there; t++)
-#pragma unroll
-            for (int i = 0; i < 16; i++) {
-                const double left = memory->left[t][row + i / 4];
-                const float right = memory->right[t][column + i % 4];
-                const bool kept = (right < 0 ? -right : right) >= memory->thresholds[t][row + i / 4];
-                double &sum = sums[i / 4][i % 4];
-                if (CARRIES && kept) sum = fma((double)right, left, sum);
-                /* What is dropped is +0, which a sum of -0 does not survive. */
-                if (!CARRIES) sum += kept ? to_units((double)right * left * 65536.0) * 0x1p-16 : 0.0;
-                if (CHECKS) {
-                    const uint32_t free = ~(above | below) & 1u << i;
-                    if (sum >= carried + EDGE) above |= free;
-                    if (sum <= carried - EDGE) below |= free;
-                }
-            }
-        __syncthreads();
-    }
-#pragma unroll
-    for (int i = 0; i < 16; i++) {
-        const int64_t r = first_row + row + i / 4, c = first_column + column + i % 4;
-        if (r >= a.rows || c >= a.columns) continue;
-        double total = sums[i / 4][i % 4] - carried;
-        if (above >> i & 1u) total = double_of_bits(REAL_NAN);
-        if (below >> i & 1u) total = double_of_bits(REAL_NAN | (uint64_t)1 << 63);
-        leave(a, batch, r, c, total);
-    }
-}
-
-struct exact_product_args : product_args {};
-KERNEL(exact_product, THREADS) {
-    __shared__ struct exact_memory memory;
-    if (gated_off(a)) return;
-    const int64_t row = (int64_t)blockIdx.y * EXACT_TILE, column = (int64_t)blockIdx.x * EXACT_TILE;
-    const struct verdict verdict = judge(a, blockIdx.z, row / TILE, column / TILE, (float(*)[THREADS])&memory);
-    if (verdict.fast) return;
-    const bool checks = verdict.edge && !a.edgeless;
-    if (verdict.huge && checks) multiply_exactly<false, true>(a, &memory, blockIdx.z, row, column);
-    if (verdict.huge && !checks) multiply_exactly<false, false>(a, &memory, blockIdx.z, row, column);
-    if (!verdict.huge && checks) multiply_exactly<true, true>(a, &memory, blockIdx.z, row, column);
-    if (!verdict.huge && !checks) multiply_exactly<true, false>(a, &memory, blockIdx.z, row, column);
-}
-
-/* The largest sum of magnitudes of the weights of one result, of computed weights: for every sample. */
-struct most_sums_args {
-    const uint16_t *values;
-    uint64_t *found; /* bits of a float64, for every sample */
-    int64_t lines, depth, line_step, depth_step, batches; /* batches of a sample */
-    int64_t batch_step;
-};
-KERNEL(most_sums, 256) {
-    const int64_t sample = blockIdx.y;
-    for (int64_t i = first_index(); i < a.lines * a.batches; i += index_step()) {
-        const uint16_t *const line = a.values + (sample * a.batches + i / a.lines) * a.batch_step + i % a.lines * a.line_step;
-        double sum = 0;
-        for (int64_t k = 0; k < a.depth; k++) sum += magnitude_of((double)decoded(line[k * a.depth_step]));
-        atomicMax((unsigned long long *)&a.found[sample], (unsigned long long)bits_of_double(sum));
-    }
-}
-
-/* Winograd F(2,3) along the width: the four transformed columns of every tile of padded images, each rounded once. */
-struct transform_data_args {
-    const uint16_t *x; /* [images][channels][height][width], padded */
-    uint16_t *out;     /* [4][images][channels][height][tiles] */
-    int64_t planes, width, tiles; /* planes: images, channels and rows */
-};
-KERNEL(transform_data, 256) {
-    const int64_t count = a.planes * a.tiles;
-    for (int64_t i = first_index(); i < count; i += index_step()) {
-        const uint16_t *const at = a.x + i / a.tiles * a.width + i % a.tiles * 2;
-        const double d0 = decoded(at[0]), d1 = decoded(at[1]), d2 = decoded(at[2]), d3 = decoded(at[3]);
-        a.out[i] = half_of_double(d0 - d2);
-        a.out[count + i] = half_of_double(d1 + d2);
-        a.out[2 * count + i] = half_of_double(d2 - d1);
-        a.out[3 * count + i] = half_of_double(d1 - d3);
-    }
-}
-
-/* ... and of kernels [kernels][3], as [4][kernels]. */
-struct transform_kernels_args {
-    const uint16_t *weights;
-    uint16_t *out;
-    int64_t count;
-};
-KERNEL(transform_kernels, 256) {
-    for (int64_t i = first_index(); i < a.count; i += index_step()) {
-        const double first = decoded(a.weights[3 * i]), middle = decoded(a.weights[3 * i + 1]), last = decoded(a.weights[3 * i + 2]);
-        a.out[i] = half_of_double(first);
-        a.out[a.count + i] = half_of_double((first + middle + last) / 2);
-        a.out[2 * a.count + i] = half_of_double((first - middle + last) / 2);
-        a.out[3 * a.count + i] = half_of_double(last);
-    }
-}
-
-/* The four sums of a tile become two results; only these look at the edge. */
-struct combine_args {
-    const double *sums; /* [4][count of tiles] */
-    void *out;
-    const double *start, *gain, *offset; /* of every channel, or none */
-    int64_t count, tiles, width, rows, channels; /* count: tiles of all images, channels and rows */
-    int64_t unrounded;
-};
-KERNEL(combine, 256) {
-    for (int64_t i = first_index(); i < a.count; i += index_step()) {
-        const int64_t line = i / a.tiles, tile = i % a.tiles, channel = line / a.rows % a.channels;
-        const double m0 = a.sums[i], m1 = a.sums[a.count + i], m2 = a.sums[2 * a.count + i], m3 = a.sums[3 * a.count + i];
-        const double pair[2] = {m0 + m1 + m2, m1 - m2 - m3};
-        for (int side = 0; side < 2 && 2 * tile + side < a.width; side++) {
-            double total = pair[side];
-            if (a.start) total = total + to_units(a.start[channel] * 65536.0) * 0x1p-16;
-            if (magnitude_of(total) >= EDGE) total = double_of_bits(REAL_NAN | (total < 0 ? (uint64_t)1 << 63 : 0));
-            const int64_t at = line * a.width + 2 * tile + side;
-            if (a.unrounded) {
-                ((double *)a.out)[at] = total;
-            } else if (a.gain) {
-                double gained = total * a.gain[channel];
-                if (a.offset) gained = gained + a.offset[channel];
-                ((uint16_t *)a.out)[at] = gained != gained ? 0 : half_of_double(gained);
-            } else {
-                const uint16_t half = half_of_double(total), large = half & 0x7FFFu;
-                ((uint16_t *)a.out)[at] = (uint16_t)((half & 0x8000u) | (large >= HALF_EDGE ? HALF_INFINITY : large));
-            }
-        }
-    }
+    if (a.right.packed) multiply_form<false>(a, memory, slice, verdict.period, drops);
+    if (!a.right.packed) multiply_form<true>(a, memory, slice, verdict.period, drops);
+    if (last_of_slices(a, memory, slice))
+        leave_units(a, memory, slice.batch, (int64_t)blockIdx.y * GROUP, (int64_t)blockIdx.x * GROUP);
 }

@@ -25,9 +25,13 @@ struct rows {
 enum summand { SUM_VALUES, SUM_MAGNITUDES, SUM_SQUARES };
 
 struct row_memory {
-    double nodes[2][NODES];
     double partial[ROW_THREADS];
+    double nodes[2 * NODES]; /* a launch has as many as its rows need: `nodes_of` on either side */
 };
+
+static inline int64_t nodes_of(const struct rows &rows) {
+    return ((rows.length < STRETCH ? rows.length : STRETCH) + 3) / 4;
+}
 
 static inline int64_t element_of(const struct rows &rows, int64_t j) { return rows.taps ? rows.taps[j] : j * rows.step; }
 
@@ -117,16 +121,16 @@ static inline double sum_row(struct row_memory *memory, const struct source &fro
             if (adder.chain) {
                 double total = terms[0];
                 for (int t = 1; t < width; t++) total = to_bits(total + terms[t], adder.bits);
-                memory->nodes[0][g] = total;
+                memory->nodes[g] = total;
             } else {
-                memory->nodes[0][g] = add_window(terms, (int)width, adder.window);
+                memory->nodes[g] = add_window(terms, (int)width, adder.window);
             }
         }
         __syncthreads();
         for (int64_t level = adder.chain ? adder.times - 1 : adder.tree - 1; level > 0; level = adder.chain ? level - 1 : level / 2) {
             const int64_t each = adder.chain ? adder.chain : 2, next = (count + each - 1) / each;
-            const double *const before = memory->nodes[side];
-            double *const after = memory->nodes[1 - side];
+            const double *const before = memory->nodes + side * nodes_of(rows);
+            double *const after = memory->nodes + (1 - side) * nodes_of(rows);
             for (int64_t g = threadIdx.x; g < next; g += blockDim.x) {
                 if (adder.chain) {
                     double total = before[g * each];
@@ -142,7 +146,7 @@ static inline double sum_row(struct row_memory *memory, const struct source &fro
             side = 1 - side;
             __syncthreads();
         }
-        for (int64_t g = threadIdx.x; g < count; g += blockDim.x) mine += memory->nodes[side][g];
+        for (int64_t g = threadIdx.x; g < count; g += blockDim.x) mine += memory->nodes[side * nodes_of(rows) + g];
         __syncthreads();
     }
     return add_threads(memory, mine);
@@ -207,10 +211,11 @@ struct sum_rows_args {
     struct adder adder;
 };
 KERNEL(sum_rows, ROW_THREADS) {
-    __shared__ struct row_memory memory;
+    LAUNCHED_MEMORY(shared, sizeof(struct row_memory));
+    struct row_memory *const memory = (struct row_memory *)shared;
     const int64_t row = blockIdx.x + (int64_t)blockIdx.y * gridDim.x;
     const struct source from = {a.x + place_of(row, a.rows.axes, a.rows.steps), 0, a.kind, false};
-    double total = sum_row(&memory, from, a.rows, a.adder);
+    double total = sum_row(memory, from, a.rows, a.adder);
     if (threadIdx.x) return;
     if (a.factors) total = total * a.factors[row % a.period];
     if (a.result == ROW_TOTAL) ((double *)a.out)[row] = total;
@@ -229,7 +234,8 @@ struct softmax_rows_args {
     struct adder adder;
 };
 KERNEL(softmax_rows, ROW_THREADS) {
-    __shared__ struct row_memory memory;
+    LAUNCHED_MEMORY(shared, sizeof(struct row_memory));
+    struct row_memory *const memory = (struct row_memory *)shared;
     const int64_t row = blockIdx.x + (int64_t)blockIdx.y * gridDim.x;
     const int64_t begin = place_of(row, a.rows.axes, a.rows.steps);
     double most = -1e30;
@@ -237,14 +243,14 @@ KERNEL(softmax_rows, ROW_THREADS) {
         const double value = decoded(a.x[begin + element_of(a.rows, j)]);
         most = value > most ? value : most;
     }
-    most = largest_of_threads(&memory, most);
+    most = largest_of_threads(memory, most);
     for (int64_t j = threadIdx.x; j < a.rows.length; j += blockDim.x) {
         const int64_t at = begin + element_of(a.rows, j);
         a.out[at] = a.powers[half_of_double(((double)decoded(a.x[at]) - most) * a.factor)];
     }
     __syncthreads();
     const struct source from = {a.out + begin, 0, SUM_VALUES, false};
-    double total = sum_row(&memory, from, a.rows, a.adder);
+    double total = sum_row(memory, from, a.rows, a.adder);
     if (!a.adder.group && !a.adder.chain && total >= 32768.0) total = double_of_bits(REAL_NAN);
     const float inverse = decoded(read_inverse(a.knots, total));
     for (int64_t j = threadIdx.x; j < a.rows.length; j += blockDim.x) {
@@ -264,19 +270,20 @@ struct standardise_rows_args {
     struct adder adder;
 };
 KERNEL(standardise_rows, ROW_THREADS) {
-    __shared__ struct row_memory memory;
+    LAUNCHED_MEMORY(shared, sizeof(struct row_memory));
+    struct row_memory *const memory = (struct row_memory *)shared;
     const int64_t row = blockIdx.x + (int64_t)blockIdx.y * gridDim.x;
     const int64_t begin = place_of(row, a.rows.axes, a.rows.steps);
     struct source from = {a.x + begin, 0, SUM_VALUES, false};
     double power;
     if (a.centred) {
-        from.shift = through_half(sum_row(&memory, from, a.rows, a.adder) * a.reciprocal);
+        from.shift = through_half(sum_row(memory, from, a.rows, a.adder) * a.reciprocal);
         from.shifted = true;
         from.kind = SUM_SQUARES;
-        power = sum_row(&memory, from, a.rows, a.adder) * a.reciprocal + a.epsilon;
+        power = sum_row(memory, from, a.rows, a.adder) * a.reciprocal + a.epsilon;
     } else {
         from.kind = SUM_SQUARES;
-        power = sum_row(&memory, from, a.rows, a.adder);
+        power = sum_row(memory, from, a.rows, a.adder);
         power = power > a.epsilon ? power : a.epsilon;
     }
     const double root = decoded(read_rsqrt(a.knots, power));
