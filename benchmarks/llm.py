@@ -11,7 +11,6 @@ an 8B model without weights.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,6 @@ import transformers
 
 import aneforge as af
 from aneforge.engine.kernels.library import using
-from aneforge.llm.architecture import count_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +32,8 @@ RUNS = 5
 TARGET = "m1"
 PROMPT, CONTEXT = 128, 256
 PLANNED_CHIPS, PLANNED_CONTEXTS = ("m1", "m4", "m5"), (512, 2048, 8192, 32768)
+# What getrusage says of a new process is the peak of the one that started it, where that is larger.
+PEAK = "peak = lambda: 1024 * int(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
 SETTINGS: dict[str, int] = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -69,10 +69,18 @@ def compare(what: str, ours: Callable[[], object], theirs: Callable[[], object],
 
 def measure_memory(folder: Path) -> None:
     """Print the peak of a process that loads the model and generates, less what the package takes by itself."""
-    loading = f"import sys; sys.argv = ['', 'load', {os.fspath(folder)!r}]; exec(open({__file__!r}).read())"
+    loading = (
+        f"import aneforge as af; {PEAK}; from aneforge.llm.architecture import count_parameters; before = peak(); "
+        f"lm = af.llm.load({os.fspath(folder)!r}, target={TARGET!r}, context={CONTEXT}); "
+        "lm.generate([1, 2, 3], max_new_tokens=2, end_tokens=()); "
+        "print(peak() - before, 2 * count_parameters(lm.config))"
+    )
     run = subprocess.run([sys.executable, "-c", loading], capture_output=True, text=True, check=True)
-    before, after, weights = map(float, run.stdout.split())
-    print(f"memory: {(after - before) / 1e6:.0f} MB for {weights / 1e6:.0f} MB of weights in fp16")
+    taken, weights = map(float, run.stdout.split())
+    print(
+        f"memory: {taken / 1e6:.0f} MB for {weights / 1e6:.0f} MB of weights in fp16: "
+        f"{taken / weights:.2f} times (at most 1.2)"
+    )
 
 
 def measure_plan() -> None:
@@ -80,28 +88,14 @@ def measure_plan() -> None:
     settings = Path(__file__).parents[1] / "examples" / "llm" / "llama-8b.json"
     arguments = f"{os.fspath(settings)!r}, {PLANNED_CHIPS}, contexts={PLANNED_CONTEXTS}"
     planning = (
-        "import time; begin = time.perf_counter(); import re, pathlib, aneforge as af; "
+        "import time; begin = time.perf_counter(); import aneforge as af; "
         f"af.llm.plan_decoder({arguments}); "
-        # What getrusage says of a new process is the peak of the one that started it, where that is larger.
-        "peak = re.search(r'VmHWM:\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1]; "
-        "print(time.perf_counter() - begin, time.process_time(), peak)"
+        f"{PEAK}; print(time.perf_counter() - begin, time.process_time(), peak())"
     )
     run = subprocess.run([sys.executable, "-c", planning], capture_output=True, text=True, check=True)
-    seconds, processor, kilobytes = map(float, run.stdout.split())
+    seconds, processor, peak = map(float, run.stdout.split())
     what = f"plan of 8B, {len(PLANNED_CHIPS)} chips, {len(PLANNED_CONTEXTS)} contexts"
-    print(
-        f"{what}: {seconds:.1f} s ({processor:.1f} s of one core; at most 3), {kilobytes / 1e3:.0f} MB (at most 1000)"
-    )
-
-
-def load_alone(folder: str) -> None:
-    """Load and generate in this process, and print its memory before and after, and the bytes of the weights."""
-    kilobytes = 1024
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobytes
-    lm = af.llm.load(folder, target=TARGET, context=CONTEXT)
-    lm.generate([1, 2, 3], max_new_tokens=2, end_tokens=())
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobytes
-    print(before, after, 2 * count_parameters(lm.config))
+    print(f"{what}: {seconds:.1f} s ({processor:.1f} s of one core; at most 3), {peak / 1e6:.0f} MB (at most 1000)")
 
 
 def main() -> None:
@@ -137,7 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        load_alone(sys.argv[2])
-    else:
-        main()
+    main()

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DecoderWeights", "find_weights"]
 
-BLOCK_ELEMENTS = 1 << 22
-"""Numbers that are converted at a time: 16 MB in float32."""
+BLOCK_ELEMENTS = 1 << 20
+"""Numbers that are converted at a time: 4 MB in float32."""
 
 
 @dataclass(frozen=True, slots=True)

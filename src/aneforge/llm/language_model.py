@@ -21,6 +21,7 @@ from aneforge.llm.baked import BakedWeights
 from aneforge.llm.checkpoint import FolderCheckpoint
 from aneforge.llm.checkpoint_weights import find_weights
 from aneforge.llm.chunks import split_layers
+from aneforge.llm.declared_weights import ENCODINGS, encoded_share
 from aneforge.llm.decoder_programs import KeyValueCache, PrefillProgram, StepProgram
 from aneforge.llm.exactness import compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
@@ -40,8 +41,6 @@ __all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load", "padded_length"]
 DEFAULT_CONTEXT = 512
 SHORTEST_PREFILL = 16
 """The shortest prefill that is compiled: shorter prompts are padded to it."""
-ENCODED_SHARES: Mapping[str, float] = {"int8": 0.5, "int4": 0.25, "blockwise": 17 / 32}
-"""Bytes of encoded weights, of those in fp16; the others are counted as fp16."""
 
 
 def load(
@@ -145,7 +144,7 @@ class LanguageModel:
                 longest_axis=tile,
                 residual_scale=weights.residual_scale,
             )
-            for chunk in split_layers(self.config, most, ENCODED_SHARES.get(compress or "", 1.0))
+            for chunk in split_layers(self.config, most, encoded_share(self.config, compress))
         )
         self.prefills: dict[tuple[int, bool], PrefillProgram] = {}
         self.steps: dict[int, StepProgram] = {}
@@ -319,7 +318,7 @@ class LanguageModel:
 
         Weights that were compressed with `auto` or `sparse` count as fp16: what becomes of them hangs on their values.
         """
-        from aneforge.llm.planning import ENCODINGS, plan_decoder  # noqa: PLC0415 - few ask for it
+        from aneforge.llm.planning import plan_decoder  # noqa: PLC0415 - few ask for it
 
         encoding = "fp16" if self.compress is None or self.compress not in ENCODINGS else self.compress
         return plan_decoder(

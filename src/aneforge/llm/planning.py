@@ -19,6 +19,7 @@ from aneforge.errors import GraphError, NotSupportedError, UnsupportedModelError
 from aneforge.llm.architecture import count_parameters, expect_context
 from aneforge.llm.architectures import describe_decoder
 from aneforge.llm.checkpoint import read_settings
+from aneforge.llm.declared_weights import ENCODINGS
 from aneforge.llm.language_model import padded_length
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
 from aneforge.llm.settings import ModelSettings
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_CONTEXTS",
     "DEFAULT_LENGTHS",
-    "ENCODINGS",
     "ChipPlan",
     "Comparison",
     "ContextPlan",
@@ -51,8 +51,6 @@ __all__ = [
 DEFAULT_CONTEXTS = (512, 2048)
 DEFAULT_LENGTHS = (1, 32, 64, 128, 256, 512)
 DEFAULT_PROMPT = 128
-ENCODINGS: Mapping[str, str] = {"fp16": "dense", "int8": "int8", "int4": "palette4", "blockwise": "blockwise"}
-"""Encodings by the names that `compress=` has for them, and those that constants have."""
 ENCODERS = {"int8": int8_per_channel, "int4": int4_palette, "blockwise": blockwise}
 SAMPLE_ROWS = 4
 """Rows of random weights that the error of an encoding is measured on."""

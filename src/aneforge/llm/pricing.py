@@ -18,10 +18,11 @@ from aneforge.analysis.machine import INTERVAL, machine_of
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.passes.kernels import STREAMS
-from aneforge.llm.architecture import AttentionSpec, weight_shapes
+from aneforge.llm.architecture import AttentionSpec
 from aneforge.llm.chunks import split_layers
+from aneforge.llm.declared_weights import DeclaredWeights
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, split_vocabulary, step_graph
-from aneforge.ops.declared import Declared, declare
+from aneforge.ops.declared import Declared
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from aneforge.llm.chunks import Chunk
     from aneforge.targets import Place
 
-__all__ = ["ChipPricing", "DeclaredWeights", "DecoderGraphs", "Energy", "RunPrice", "TimeSplit"]
+__all__ = ["ChipPricing", "DecoderGraphs", "Energy", "RunPrice", "TimeSplit"]
 
 MIXERS = ("query.weight", "key.weight", "value.weight")
 """Ends of the roles of weights after which attention begins, up to the one that ends it."""
@@ -47,35 +48,6 @@ WRITTEN_BACK = "_next"
 PLACEMENT = "placement"
 HALF = 2
 """Bytes of a number in fp16."""
-
-
-class DeclaredWeights:
-    """Weights of a decoder without values: matrices of layers in an encoding, the head and vectors in fp16."""
-
-    def __init__(self, config: DecoderConfig, encoding: str = "dense") -> None:
-        self.shapes = weight_shapes(config)
-        self.encoding = encoding
-        self.held: dict[tuple[str, tuple[int, int] | None], Declared] = {}
-
-    def __call__(self, role: str, rows: tuple[int, int] | None = None) -> Declared:
-        """Return a weight by its role, or rows of it."""
-        if (role, rows) not in self.held:
-            shape = self.shapes[role]
-            taken = shape if rows is None else (rows[1] - rows[0], *shape[1:])
-            stored = self.encoding if len(taken) > 1 and role.startswith("layers.") else "dense"
-            self.held[role, rows] = declare(taken, "fp16", stored, name=role)
-        return self.held[role, rows]
-
-    def layer_bytes(self, number: int) -> int:
-        """Return the bytes of the weights of a layer."""
-        prefix = f"layers.{number}."
-        return sum(self(role).nbytes for role in self.shapes if role.startswith(prefix))
-
-    @property
-    def share(self) -> float:
-        """What the encoding leaves of the fp16 bytes of matrices in layers."""
-        matrices = [role for role, shape in self.shapes.items() if role.startswith("layers.0.") and len(shape) > 1]
-        return sum(self(role).nbytes for role in matrices) / sum(self(role).type.nbytes for role in matrices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ import aneforge as af
 from aneforge.errors import CheckpointError, GraphError, UnsupportedModelError
 from aneforge.llm.architecture import weight_shapes
 from aneforge.llm.architectures import describe_decoder
+from aneforge.llm.declared_weights import ENCODINGS
 from aneforge.llm.decoder_programs import KeyValueCache
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, step_graph
-from aneforge.llm.planning import ENCODINGS, encoding_error, plan_decoder
+from aneforge.llm.planning import encoding_error, plan_decoder
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
 from aneforge.llm.settings import ModelSettings
 from aneforge.targets import place_of
