@@ -52,6 +52,12 @@ Context = Annotated[
 ResidualScale = Annotated[
     float, typer.Option(help="Divide the residual by this power of two, where it would not fit fp16.")
 ]
+ByRanges = Annotated[
+    bool,
+    typer.Option(
+        "--by-ranges", help="Choose the scale of the residual and the form of norms by what the prompt reaches."
+    ),
+]
 DEFAULT_LENGTH = 128
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 """What a tokenizer gives for a character of which some bytes are still to come."""
@@ -66,6 +72,7 @@ def run(
     context: Context = None,
     compress: given.Compress = None,
     residual_scale: ResidualScale = 1.0,
+    by_ranges: ByRanges = False,
     stream: Annotated[bool, typer.Option("--stream", help="Print every token as it comes.")] = False,
     temperature: Annotated[float, typer.Option(help="0 takes the best token; more draws among others.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Draw among so many of the best; 0 among all.")] = 0,
@@ -90,6 +97,7 @@ def run(
     lm = load(model, target=target, compress=compress, context=context, residual_scale=residual_scale)
     tokenizer = tokenizer_of(model, lm.config.vocabulary) if prompt is not None else None
     start = prompt_tokens(prompt, ids, tokenizer)
+    lm = lm.by_ranges(start) if by_ranges else lm
     printed = Printed(tokenizer, live=stream and json is None)
     with bar(f"decoding on {lm.label}", "tokens") as tell:
 
@@ -106,6 +114,7 @@ def run(
     answer = {
         "model": str(model),
         "target": lm.label,
+        "forms": str(lm.forms),
         "prompt": start,
         "tokens": printed.tokens,
         "text": None if tokenizer is None else printed.text,
@@ -148,6 +157,7 @@ def check(
     context: Context = None,
     compress: given.Compress = None,
     residual_scale: ResidualScale = 1.0,
+    by_ranges: ByRanges = False,
     text: Annotated[
         Path | None,
         typer.Option(
@@ -181,6 +191,7 @@ def check(
             context=context,
             compress=compress,
             residual_scale=residual_scale,
+            by_ranges=by_ranges,
             text=None if text is None or tokenizer is None else tokenizer.encode(text.read_text(encoding="utf-8")),
             progress=tell,
         )
@@ -208,6 +219,7 @@ def show_check(found: LanguageCheck, tokenizer: TextTokenizer | None) -> None:
             print_wrapped(out, f"perplexity {one.perplexity:.4g}, in float32 {found.perplexity_float32:.4g}", indent=2)
     out.print()
     print_wrapped(out, ranges_text(found))
+    print_wrapped(out, found.forms)
 
 
 def ranges_text(found: LanguageCheck) -> str:

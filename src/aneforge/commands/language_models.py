@@ -54,6 +54,8 @@ class LanguageCheck:
     magnitudes: tuple[float, ...]
     """The largest magnitude of the residual after every layer, without a scale, on the text of the first target."""
     residual_scale: float
+    forms: str
+    """The residual's scale and the form of its norms, and why."""
     perplexity_float32: float | None
 
     @property
@@ -72,12 +74,14 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
     context: int | None = None,
     compress: str | None = None,
     residual_scale: float = 1.0,
+    by_ranges: bool = False,
     text: Sequence[int] | None = None,
     progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
 ) -> LanguageCheck:
     """Generate greedily on every target, and say where and why tokens differ from float32 and between targets.
 
-    `text` are tokens whose perplexity is wanted.
+    `text` are tokens whose perplexity is wanted. `by_ranges` chooses the residual's scale and the form of its norms by
+    what the prompt reaches.
 
     Raises:
         GraphError: There are no tokens to generate, or the prompt does not fit.
@@ -90,6 +94,7 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
     places = chosen_targets(targets)
     length = context if context is not None else len(prompt) + tokens
     first = load(path, target=places[0].name, compress=compress, context=length, residual_scale=residual_scale)
+    first = first.by_ranges(prompt) if by_ranges else first
     models = [first, *(first.for_target(place.name, compress) for place in places[1:])]
     mathematics = Mathematics(first)
     window = min(len(text), length) if text else 0
@@ -108,8 +113,9 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
         prompt=tuple(prompt),
         notes=first.config.notes,
         targets=tuple(found),
-        magnitudes=mathematics.magnitudes(whole),
-        residual_scale=residual_scale,
+        magnitudes=mathematics.ranges(whole).layers,
+        residual_scale=first.forms.residual_scale,
+        forms=str(first.forms),
         perplexity_float32=perplexity(mathematics, text, window) if text else None,
     )
     for model in models:

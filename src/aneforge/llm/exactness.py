@@ -17,6 +17,7 @@ import aneforge as af
 from aneforge.errors import GraphError
 from aneforge.llm.decoder_programs import place_tokens
 from aneforge.llm.graphs.decoder import prefill_graph, step_graph
+from aneforge.llm.number_forms import ResidualRanges
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ __all__ = [
     "perplexity",
 ]
 
+TRACED = ("logits", "residual", "between")
+"""How the names of what is looked at begin."""
 BEGUN = 0.5
 """A difference begins at the first layer that has this share of the largest difference of any layer."""
 
@@ -85,7 +88,7 @@ class Mathematics:
         for part in traced(self.model.parts):
             given = af.reference(prefill_graph(part, len(ids), all_rows=True), {"hidden": rows})
             rows = given.get("hidden", rows)
-            found |= {name: one for name, one in given.items() if name.startswith(("logits", "residual"))}
+            found |= {name: one for name, one in given.items() if name.startswith(TRACED)}
         return found
 
     def evaluated_one_by_one(self, ids: Sequence[int]) -> dict[str, Array]:
@@ -103,7 +106,7 @@ class Mathematics:
                 held |= {name: found[f"{name}_next"] for name in held if f"{name}_next" in found}
                 given |= {name: one for name, one in found.items() if name == "hidden"}
                 for name in found:
-                    if name.startswith(("logits", "residual")):
+                    if name.startswith(TRACED):
                         rows.setdefault(name, []).append(found[name][0])
         return {name: np.stack(one) for name, one in rows.items()}
 
@@ -121,12 +124,19 @@ class Mathematics:
         found = self.evaluate(ids)
         return np.stack([found[f"residual_{number}"][-1] for number in range(len(self.model.config.layers))])
 
-    def magnitudes(self, ids: Sequence[int]) -> tuple[float, ...]:
-        """Return the largest magnitude of the residual after every layer, over all tokens of a text."""
-        found = self.evaluate(ids)
-        scale = self.model.weights.residual_scale
+    def ranges(self, ids: Sequence[int]) -> ResidualRanges:
+        """Return what the residual reaches on a text, over all of its tokens."""
+        found, scale = self.evaluate(ids), self.model.weights.residual_scale
         layers = range(len(self.model.config.layers))
-        return tuple(float(np.max(np.abs(found[f"residual_{number}"]))) * scale for number in layers)
+        read = [self.model.weights.embed(ids, 0).astype(np.float64)]
+        read += [found[f"{place}_{number}"] for number in layers for place in ("between", "residual")]
+        squares = [np.square(one * scale) for one in read]
+        return ResidualRanges(
+            layers=tuple(float(np.max(np.abs(found[f"residual_{number}"]))) * scale for number in layers),
+            largest=float(max(np.max(np.abs(one)) for one in read)) * scale,
+            square_sum=float(max(one.sum(-1).max() for one in squares)),
+            mean_square=float(min(one.mean(-1).min() for one in squares)),
+        )
 
 
 def traced(parts: Sequence[DecoderPart]) -> list[DecoderPart]:

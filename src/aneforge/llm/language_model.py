@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -23,8 +24,10 @@ from aneforge.llm.checkpoint_weights import find_weights
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.declared_weights import ENCODINGS, encoded_share
 from aneforge.llm.decoder_programs import KeyValueCache, PrefillProgram, StepProgram
-from aneforge.llm.exactness import compare_sides, traced
+from aneforge.llm.exactness import Mathematics, compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
+from aneforge.llm.number_forms import NumberForms, choose_forms
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,7 +61,8 @@ def load(
     is how many tokens fit, prompt and answer together: 512 or as many as the model has positions, where it is not
     given. `compress` is that of `af.compile`. Layers are cut into programs of at most `chunk_bytes` of
     constants, those of the target where it is not given.
-    `residual_scale`, a power of two, divides the residual, for models whose outliers pass 65,504.
+    `residual_scale`, a power of two, divides the residual, for models whose outliers pass 65,504; norms have the form
+    that survives every range of fp16. `by_ranges` of the model chooses both.
 
     >>> import aneforge as af
     >>> af.llm.load("/no/such/folder", target=af.targets.Family.A16)
@@ -77,8 +81,8 @@ def load(
     if asked < 1:
         raise GraphError("context must be at least 1", seen=asked)
     expect_context(weights.config, asked, checkpoint.source)
-    baked = BakedWeights(weights, residual_scale)
-    return LanguageModel(baked, target=target, compress=compress, context=asked, chunk_bytes=chunk_bytes)
+    options = ModelOptions(target, compress, asked, chunk_bytes)
+    return LanguageModel(BakedWeights(weights, residual_scale), options)
 
 
 def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
@@ -109,6 +113,16 @@ def longest_context(config: af.llm.DecoderConfig) -> int:
     return min([config.positions, *(one for one in windows if isinstance(one, int))])
 
 
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What a model is made for."""
+
+    target: TargetLike
+    compress: str | None
+    context: int
+    chunk_bytes: int | None
+
+
 class LanguageModel:
     """A decoder for one target: `generate` continues a prompt; `prefill` and `step` are its parts.
 
@@ -119,32 +133,32 @@ class LanguageModel:
     ...     model.generate([72, 101, 108], max_new_tokens=6)
     """
 
-    def __init__(
-        self, weights: BakedWeights, *, target: TargetLike, compress: str | None, context: int, chunk_bytes: int | None
-    ) -> None:
+    def __init__(self, weights: BakedWeights, options: ModelOptions, forms: NumberForms | None = None) -> None:
+        self.options = options
+        self.forms = NumberForms(weights.residual_scale) if forms is None else forms
+        """The residual's scale and the form of its norms, and why."""
         self.weights = weights
         self.config = weights.config
-        self.target = af.targets.resolve(target)
-        self.asked = target
-        self.compress = compress
-        self.context = context
-        self.chunk_bytes = chunk_bytes
-        self.cache = KeyValueCache(self.config, context)
+        self.asked, self.compress, self.context = options.target, options.compress, options.context
+        self.target = af.targets.resolve(options.target)
+        self.cache = KeyValueCache(self.config, self.context)
         tile = self.target.limits.integer("max_tensor_dim")
-        most = self.target.limits.integer("program_constant_bytes") if chunk_bytes is None else chunk_bytes
+        most = options.chunk_bytes
+        most = self.target.limits.integer("program_constant_bytes") if most is None else most
         self.parts = tuple(
             DecoderPart(
                 self.config,
                 weights,
-                context,
+                self.context,
                 chunk.first,
                 chunk.last,
                 head=chunk.head,
                 vocabulary_tile=tile,
                 longest_axis=tile,
                 residual_scale=weights.residual_scale,
+                wide_norms=self.forms.wide_norms,
             )
-            for chunk in split_layers(self.config, most, encoded_share(self.config, compress))
+            for chunk in split_layers(self.config, most, encoded_share(self.config, self.compress))
         )
         self.prefills: dict[tuple[int, bool], PrefillProgram] = {}
         self.steps: dict[int, StepProgram] = {}
@@ -279,9 +293,21 @@ class LanguageModel:
 
     def for_target(self, target: TargetLike, compress: str | None = None) -> LanguageModel:
         """Return the same model for another target, or in another encoding; weights in memory are shared."""
-        return LanguageModel(
-            self.weights, target=target, compress=compress, context=self.context, chunk_bytes=self.chunk_bytes
-        )
+        return LanguageModel(self.weights, replace(self.options, target=target, compress=compress), self.forms)
+
+    def by_ranges(self, ids: Sequence[int]) -> LanguageModel:
+        """Return the same model with the forms of numbers chosen by what the residual reaches on a text.
+
+        `forms` says which: the residual's scale, and whether its norms are the engine's own, which are shorter, or of
+        the form that survives every range of fp16. The text is computed in float64.
+
+        Raises:
+            GraphError: The text is empty, or has a token that is not in the vocabulary.
+        """
+        forms = choose_forms(Mathematics(self).ranges(self.checked(ids)), self.config.norm)
+        same = forms.residual_scale == self.weights.residual_scale
+        weights = self.weights if same else BakedWeights(self.weights.weights, forms.residual_scale)
+        return LanguageModel(weights, self.options, forms)
 
     def compare(self, other: Side, prompt: Sequence[int], *, max_new_tokens: int = 32) -> Comparison:
         """Generate greedily, and compare tokens and logits with another side: a model, or `Mathematics`.

@@ -10,8 +10,10 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, UnsupportedModelError
+from aneforge.llm.architecture import NormSpec
 from aneforge.llm.exactness import Mathematics
 from aneforge.llm.model_export import export_model
+from aneforge.llm.number_forms import ResidualRanges, choose_forms
 from llm_folders import SMALL, build_reference, reference_logits
 
 if TYPE_CHECKING:
@@ -119,6 +121,32 @@ def test_a_residual_beyond_fp16_is_right_when_it_is_scaled(tmp_path: Path) -> No
         assert cosine(plain.prefill(PROMPT), expected[-1]) < 0.99
     with af.llm.load(tmp_path, target="m1", context=16, residual_scale=64) as scaled:
         assert cosine(scaled.prefill(PROMPT), expected[-1]) > 0.999
+
+
+def test_ranges_choose_the_scale_of_the_residual(tmp_path: Path) -> None:
+    reference = build_reference("llama", tmp_path, residual=30000.0)
+    with af.llm.load(tmp_path, target="m1", context=16).by_ranges(PROMPT) as lm:
+        assert lm.forms.wide_norms
+        assert lm.forms.residual_scale == lm.weights.residual_scale >= 2
+        assert "too near the end of fp16" in str(lm.forms)
+        assert cosine(lm.prefill(PROMPT), reference_logits(reference, PROMPT)[-1]) > 0.999
+        assert lm.for_target("m4").forms == lm.forms
+
+
+def test_ranges_choose_the_norms_of_the_engine(model: LanguageModel) -> None:
+    with model.by_ranges(PROMPT) as lm:
+        assert str(lm.forms).startswith("residual scale 1 (the residual reaches ")
+        assert "norms are the engine's own (squares of a row add up to " in str(lm.forms)
+        assert lm.weights is model.weights
+        assert len(lm.step_program().models[0].layers) < len(model.step_program().models[0].layers)
+        assert lm.generate(PROMPT, max_new_tokens=4) == model.generate(PROMPT, max_new_tokens=4)
+    assert str(model.forms).endswith("(no ranges were given)")
+
+
+def test_a_row_near_epsilon_needs_the_wide_norm() -> None:
+    chosen = choose_forms(ResidualRanges((0.01,), 0.01, 0.01, 1e-5), NormSpec(kind="rms", epsilon=1e-6))
+    assert chosen.wide_norms
+    assert chosen.why_norms == "the mean square of a row is 1e-05, too near its epsilon of 1e-06"
 
 
 def test_a_vocabulary_beyond_one_axis_is_cut_into_tiles(tmp_path: Path) -> None:

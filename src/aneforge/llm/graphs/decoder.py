@@ -49,11 +49,13 @@ class DecoderPart:
     vocabulary_tile: int
     """The longest axis of the target."""
     trace: bool = False
-    """Whether the residual after every layer is an output too."""
+    """Whether the residual after every layer, and between its parts, is an output too."""
     longest_axis: int = SHORTEST_LIMIT
     """Experts are grouped below it."""
     residual_scale: float = 1.0
     """What embeddings and projections into the residual were divided by, so that no outlier overflows."""
+    wide_norms: bool = True
+    """Whether norms of the residual have the form that survives every range of fp16."""
 
     @property
     def layers(self) -> list[tuple[int, LayerSpec]]:
@@ -95,12 +97,13 @@ def prefill_graph(part: DecoderPart, tokens: int, *, all_rows: bool = False) -> 
     outputs: dict[str, af.Tensor] = {}
     for number, layer in part.layers:
         weights = part.weights(number)
-        normal = normalise(x, part.norm, weights.part("mixer_norm"))
+        normal = normalise(x, part.norm, weights.part("mixer_norm"), wide=part.wide_norms)
         mixed, keys, values = attend_prompt(normal, expect_attention(layer), config.norm, weights, rotation)
-        x = feed_forward(x + mixed, part, layer, weights)
+        between = x + mixed
+        x = feed_forward(between, part, layer, weights)
         outputs |= {f"keys_{number}": keys, f"values_{number}": values}
         if part.trace:
-            outputs[f"residual_{number}"] = x
+            outputs |= {f"between_{number}": between, f"residual_{number}": x}
     if not part.head:
         return af.Graph({**outputs, "hidden": x})
     if not all_rows:
@@ -131,7 +134,7 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> a
             name: af.state(f"{name}_{number}", shape) if states else af.input(shape, name=f"{name}_{number}")
             for name, shape in shapes_held(layer.mixer, context).items()
         }
-        normal = normalise(x, part.norm, weights.part("mixer_norm"))
+        normal = normalise(x, part.norm, weights.part("mixer_norm"), wide=part.wide_norms)
         if isinstance(layer.mixer, AttentionSpec):
             cache = held["keys"], held["values"]
             mixed, keys, values = attend_with_cache(
@@ -140,10 +143,11 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> a
             kept = {"keys": keys, "values": values}
         else:
             mixed, kept = mix_by_delta_net(normal, expect_one_token(layer.mixer, tokens), config.norm, weights, held)
-        x = feed_forward(x + mixed, part, layer, weights)
+        between = x + mixed
+        x = feed_forward(between, part, layer, weights)
         written |= {f"{name}_{number}": one for name, one in kept.items()}
         if part.trace:
-            residuals[f"residual_{number}"] = x
+            residuals |= {f"between_{number}": between, f"residual_{number}": x}
     outputs = {**residuals, **(head_outputs(x, part) if part.head else {"hidden": x})}
     if states:
         return af.Graph(outputs, states=written)
@@ -152,7 +156,7 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> a
 
 def feed_forward(x: af.Tensor, part: DecoderPart, layer: LayerSpec, weights: LayerWeights) -> af.Tensor:
     """Return the residual after the second half of a layer."""
-    normal = normalise(x, part.norm, weights.part("mlp_norm"))
+    normal = normalise(x, part.norm, weights.part("mlp_norm"), wide=part.wide_norms)
     if isinstance(layer.mlp, DenseSpec):
         return x + dense(normal, layer.mlp, weights)
     return x + mix_experts(normal, layer.mlp, weights, part.longest_axis)
@@ -161,7 +165,7 @@ def feed_forward(x: af.Tensor, part: DecoderPart, layer: LayerSpec, weights: Lay
 def head_outputs(x: af.Tensor, part: DecoderPart) -> dict[str, af.Tensor]:
     """Return the logits of rows, a tile of the vocabulary each."""
     config = part.config
-    normal = normalise(x, part.norm, LayerWeights(part.read, "final_norm."))
+    normal = normalise(x, part.norm, LayerWeights(part.read, "final_norm."), wide=part.wide_norms)
     role = "embedding.weight" if config.tied_head else "head.weight"
     tiles = split_vocabulary(config.vocabulary, part.vocabulary_tile)
     return {f"logits_{place}": normal.linear(part.read(role, rows)) for place, rows in enumerate(tiles)}
