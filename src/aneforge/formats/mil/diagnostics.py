@@ -131,6 +131,8 @@ class MilError(GraphError):
     def _details(self) -> list[str]:
         pairs = [("expected", self.expected), ("found", self.found)]
         values = ", ".join(f"{word} {value}" for word, value in pairs if value)
+        if self.message == f"Expected {self.expected}, got {self.found}":
+            values = ""  # it was just said
         return [line for line in (self.shown, values, remedy_text(self.remedy)) if line]
 
 
