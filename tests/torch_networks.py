@@ -111,6 +111,35 @@ class Spread(nn.Module):
         return cast("torch.Tensor", self.images(found.unflatten(1, (2, 3))))
 
 
+class Restored(nn.Module):
+    """Images that become smaller and larger again, with batch norms, one of them used twice, and dropped channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.Conv2d(4, 4, 1, bias=False)
+        self.norm, self.mean_norm = nn.BatchNorm2d(4), nn.BatchNorm2d(2, momentum=None)
+        self.dropout, self.wide = nn.Dropout2d(0.25), nn.ConvTranspose2d(4, 2, 2, stride=2, bias=False)
+        self.last = nn.Conv2d(2, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return images [batch, 1, 6, 6]."""
+        found = functional.avg_pool2d(functional.relu(self.norm(self.first(x))), 2)
+        found = self.wide(self.dropout(functional.relu(self.norm(self.second(found)))))
+        return cast("torch.Tensor", self.last(functional.relu(self.mean_norm(found))))
+
+
+class Encoded(nn.Module):
+    """A layer of torch's own transformer, with dropout as it comes, and a class for every sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores [batch, 3] of sequences [batch, places, 8]."""
+        return cast("torch.Tensor", self.head(self.layer(x).mean(1)))
+
+
 def smoothed_loss(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """Return a loss of smoothed classes with weights, in which one class does not count, and one of shares."""
     weight = torch.tensor([1.0, 2.0, 0.5, 1.5])
@@ -134,3 +163,14 @@ def spread() -> TorchNetwork:
     """Return a network of transposed convolutions, of which a part has no gradient."""
     x = torch.tensor([[1, 0, 2, 3, 1], [4, 4, 1, 2, 0]])
     return TorchNetwork(Spread(), functional.mse_loss, (x, torch.randn(2, 4, 7, 8)))
+
+
+def restored() -> TorchNetwork:
+    """Return a network of batch norms in training, which is to give back its input."""
+    x = torch.randn(6, 1, 6, 6) * 2 + 1
+    return TorchNetwork(Restored(), functional.mse_loss, (x, x))
+
+
+def encoded() -> TorchNetwork:
+    """Return a transformer with dropout in training."""
+    return TorchNetwork(Encoded(), functional.cross_entropy, (torch.randn(6, 5, 8), torch.randint(0, 3, (6,))))

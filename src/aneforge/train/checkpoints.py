@@ -96,7 +96,7 @@ def write_checkpoint(path: str | os.PathLike[str], snapshot: Snapshot) -> Path:
     expect_package("safetensors")
     from safetensors.numpy import save  # noqa: PLC0415 - an extra
 
-    tensors = {name: np.ascontiguousarray(one) for name, one in snapshot.tensors.items()}
+    tensors = {name: np.asarray(one, order="C") for name, one in snapshot.tensors.items()}
     content = save(tensors, {KEY: msgspec.json.encode(snapshot.header).decode()})
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")

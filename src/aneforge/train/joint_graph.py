@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.records import dataclass
 from aneforge.train.loss_seed import LossSeed
+from aneforge.train.module_state import Mask, ModuleState
 from aneforge.train.parameter import Parameter, own
 
 if TYPE_CHECKING:
@@ -41,8 +42,12 @@ class JointLoss(LossSeed):
     """Those that take indices."""
     classes: int = 0
     """An index is below this number."""
-    state: Mapping[str, Parameter | Array] = field(default_factory=dict[str, "Parameter | Array"], compare=False)
-    """What was traced calls its parameters, one perhaps by several names, and values that stay."""
+    module_state: ModuleState = field(default_factory=ModuleState, compare=False)
+    """Masks and buffers as a run begins with them."""
+    state: Mapping[str, Parameter | Array | str] = field(
+        default_factory=dict[str, "Parameter | Array | str"], compare=False
+    )
+    """What was traced calls its parameters, one perhaps by several names, values that stay, and buffers of the run."""
     name = LOSS
 
     @property
@@ -50,6 +55,15 @@ class JointLoss(LossSeed):
         """The loss."""
         found = self.graph.outputs[LOSS]
         return Tensor(found.node, found.index)
+
+    def further_results(self) -> dict[str, Tensor]:
+        """Return what buffers move towards, by output of a step."""
+        found = self.graph.outputs
+        return {name: Tensor(found[name].node, found[name].index) for name in self.module_state.outputs}
+
+    def new_module_state(self) -> ModuleState:
+        """Return masks and buffers as a run begins with them."""
+        return self.module_state.copy()
 
     def gradients(self, params: Sequence[Parameter], loss_scale: float) -> list[Tensor]:
         """Return the gradients of the loss times a scale, in the order of the parameters."""
@@ -100,12 +114,18 @@ class JointLoss(LossSeed):
 
 
 def bind_joint_graph(
-    traced: Graph, params: Mapping[str, tuple[str, Array]], data: Mapping[str, bool], seed: str, classes: int
+    traced: Graph,
+    params: Mapping[str, tuple[str, Array]],
+    data: Mapping[str, bool],
+    seed: str,
+    classes: int,
+    masks: Mapping[str, float],
+    state: ModuleState,
 ) -> JointLoss:
-    """Return the loss of a traced graph, whose outputs are the loss and a gradient for every parameter, in order.
+    """Return the loss of a traced graph, whose outputs are the loss, gradients of all parameters, and those of a state.
 
-    `params` are name and value by the name of an input; `data` and `seed` are the other inputs, and `data` says of each
-    whether it takes indices, which are below `classes`.
+    `params` are name and value by the name of an input; `data`, `seed` and `masks` are the other inputs. `data` says of
+    each whether it takes indices, which are below `classes`, and `masks` which share each keeps.
 
     Raises:
         GraphError: The loss is not one number, or does not depend on a parameter or an input.
@@ -117,7 +137,11 @@ def bind_joint_graph(
                 f"the loss does not depend on {what}",
                 remedy="leave out what has no part in the loss: give it requires_grad_(False)",
             )
-    names = {**{name: given for name, (given, _) in params.items()}, **{name: name for name in data}, seed: SEED}
+    names = {
+        **{name: given for name, (given, _) in params.items()},
+        **{name: name for name in (*data, *masks)},
+        seed: SEED,
+    }
     nodes: dict[str, Node] = {}
 
     def renamed(node: Node, _: Mapping[str, Argument]) -> list[Tensor] | None:
@@ -127,7 +151,7 @@ def bind_joint_graph(
         nodes[name] = build(INPUT, {}, {"shape": kind.shape, "dtype": kind.dtype, "name": names[name]})
         return [Tensor(nodes[name])]
 
-    outputs = [LOSS, *(f"gradient{place}" for place in range(len(params)))]
+    outputs = [LOSS, *(f"gradient{place}" for place in range(len(params))), *state.outputs]
     found = rewrite(graph, renamed).outputs.values()
     return JointLoss(
         Graph(dict(zip(outputs, found, strict=True))),
@@ -135,4 +159,5 @@ def bind_joint_graph(
         tuple(Tensor(nodes[name]) for name in data if name in nodes),
         frozenset(nodes[name] for name, is_index in data.items() if is_index and name in nodes),
         classes,
+        replace(state, masks=tuple(Mask(nodes[name], keep) for name, keep in masks.items() if name in nodes)),
     )

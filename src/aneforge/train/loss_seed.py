@@ -1,9 +1,15 @@
-"""How a loss scale enters the backward pass: as the gradient at the loss, which must be finite in fp16."""
+"""What objectives share: how a loss scale enters the backward pass, as the gradient at the loss, finite in fp16."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from aneforge.errors import GraphError
 from aneforge.ops.numbers import FP16_MAX
+from aneforge.train.module_state import ModuleState
+
+if TYPE_CHECKING:
+    from aneforge.graph.tensor import Tensor
 
 __all__ = ["LossSeed"]
 
@@ -12,6 +18,14 @@ class LossSeed:
     """What objectives share: the gradient at the loss is the scale itself, unless they say otherwise."""
 
     __slots__ = ()
+
+    def further_results(self) -> dict[str, Tensor]:
+        """Return what a step gives beside loss and gradients, by output; nothing, unless they say otherwise."""
+        return {}
+
+    def new_module_state(self) -> ModuleState:
+        """Return masks and buffers as a run begins with them; none, unless they say otherwise."""
+        return ModuleState()
 
     def seed_of(self, loss_scale: float) -> float:
         """Return the factor by which a scale enters the backward pass."""

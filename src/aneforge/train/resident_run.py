@@ -76,7 +76,8 @@ def build_resident_programs(
         weights.append(weight)
         updated += rest
         moments += kept
-    step = compile_with_states("step", {objective.name: objective.result}, [*weights, *updated], target, backend)
+    results = {objective.name: objective.result, **objective.further_results()}
+    step = compile_with_states("step", results, [*weights, *updated], target, backend)
     return ResidentPrograms(
         step=step,
         forward=compile_forward(objective.name, objective.result, target, backend),
@@ -127,12 +128,14 @@ class ResidentRun(TrainingRun):
 
     def step_once(self) -> StepValues:
         """Run one step; parameters and moments stay where they are."""
-        feeds = {**self.fixed, **({} if self.dataset is None else self.dataset.draw()), **self.fed_scale()}
+        data = {} if self.dataset is None else self.dataset.draw()
+        feeds = {**self.fixed, **data, **self.module_state.draw(), **self.fed_scale()}
         self.resident.check_fed({**feeds, self.rate: np.empty(0)})
         self.update.steps += 1
         fed = self.update.rounded_rate(rate_at(self.update.lr, self.update.steps))
         found = self.resident.run({**feeds, self.rate: fed})
         self.is_ahead = True
+        self.module_state.move(found)
         result = found[self.objective.name]
         return StepValues(self.objective.loss_of(result, feeds), (result,), (), taken=True)
 
@@ -148,10 +151,10 @@ class ResidentRun(TrainingRun):
         for place in range(len(params)):
             self.update.check_moments(place)
 
-    def feeds(self, data: Mapping[Node, Array]) -> dict[Node, Array]:
+    def feeds(self, data: Mapping[Node, Array], masks: Mapping[Node, Array] | None = None) -> dict[Node, Array]:
         """Return the values of all inputs of the forward pass, with the parameters of now."""
         self.read_back()
-        return super().feeds(data)
+        return super().feeds(data, masks)
 
     def snapshot(self) -> Snapshot:
         """Return the state of the run."""
@@ -168,5 +171,12 @@ class ResidentRun(TrainingRun):
         self.read_back()
         made = super().twin(programs)
         return ResidentRun(
-            made.objective, programs, made.optimizer, made.accumulate, made.fixed, made.dataset, made.scaling
+            made.objective,
+            programs,
+            made.optimizer,
+            made.accumulate,
+            made.fixed,
+            made.dataset,
+            made.scaling,
+            made.module_state,
         )

@@ -92,6 +92,7 @@ def tensors(run: TrainingRun, values: StepValues) -> list[tuple[str, Array]]:
     return [
         *((run.objective.name, result) for result in values.results),
         *((f"gradient of {label_of(params, place)}", one) for place, one in enumerate(values.gradients)),
+        *((one.name, run.module_state.values[one.name]) for one in run.module_state.moved),
         *parameters(run),
     ]
 

@@ -176,7 +176,8 @@ def advise_alone(
         warnings.simplefilter("ignore")  # the trainer, or `compile`, says what compiling warns of
         programs = build_programs(objective, params, None, place, None)
     try:
-        feeds = check_feeds(programs, params, data)
+        given = {one.node: one.value for one in params} | objective.new_module_state().next_masks()
+        feeds = check_feeds(programs, given, data)
         if isinstance(objective, CrossEntropy):
             check_one_hot(feeds[objective.target.node])
         return advise(objective, params, programs, feeds, gradient_limit)
@@ -184,8 +185,8 @@ def advise_alone(
         programs.release()
 
 
-def check_feeds(programs: Programs, params: Sequence[Parameter], data: object) -> dict[Node, Array]:
-    """Return the values of all inputs but the scale.
+def check_feeds(programs: Programs, given: Mapping[Node, Array], data: object) -> dict[Node, Array]:
+    """Return the values of all inputs but the scale: those that are given, and data.
 
     Raises:
         GraphError: An input has no value, or one that does not fit, or a value is for something else.
@@ -193,7 +194,7 @@ def check_feeds(programs: Programs, params: Sequence[Parameter], data: object) -
     """
     if not isinstance(data, Mapping):
         raise GraphTypeError("data must be arrays by input", seen=type(data).__name__)
-    feeds = {one.node: one.value for one in params}
+    feeds = dict(given)
     inputs = {node: name for name, node in programs.step.graph.inputs.items() if node is not programs.scale}
     for tensor, value in cast("Mapping[object, object]", data).items():
         if not isinstance(tensor, Tensor) or tensor.op != INPUT or tensor.node not in inputs:

@@ -119,7 +119,8 @@ def step_graph(objective: Objective, params: Sequence[Parameter], loss_scale: fl
     """
     found, scale = scaled_gradients(objective, params, loss_scale)
     names = tuple(f"gradient{place}" for place in range(len(found)))
-    graph = Graph({objective.name: objective.result, **dict(zip(names, found, strict=True))})
+    gradients = dict(zip(names, found, strict=True))
+    graph = Graph({objective.name: objective.result, **gradients, **objective.further_results()})
     return StepGraph(graph, names, scale)
 
 

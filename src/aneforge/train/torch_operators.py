@@ -36,6 +36,8 @@ def decompositions(counted: list[int]) -> Table:
         aten.adaptive_avg_pool2d.default: adaptive_average_pool,
         aten.avg_pool2d.default: average_pool,
         aten.max_pool2d_with_indices.default: maximum_pool,
+        aten._native_batch_norm_legit_functional.default: batch_norm,  # noqa: SLF001 - the operator's name
+        aten.native_dropout.default: dropout,
         aten.embedding.default: partial(embedding, counted),
         aten.scaled_dot_product_attention.default: attention,
         aten.cross_entropy_loss.default: partial(cross_entropy, counted),
@@ -207,6 +209,48 @@ def pair(given: Sequence[int]) -> tuple[int, int]:
     return given[0], given[-1]
 
 
+def batch_norm(  # noqa: PLR0913, PLR0917 - the operator's signature
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    training: bool,  # noqa: ARG001, FBT001 - as above; another operator is that of an evaluation
+    momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, ...]:
+    """Return a batch norm of its own statistics, and the running ones moved towards them.
+
+    Elements are brought near 1 by a factor without a gradient before the variance that has one is taken: the cube of
+    its root, which the gradient of the other would be multiplied by, is not finite in fp16.
+    """
+    axes, shape = [0, *range(2, x.dim())], [1, -1, *[1] * (x.dim() - 2)]
+    mean = x.mean(axes, keepdim=True)
+    centred = x - mean
+    variance = centred.detach().square().mean(axes, keepdim=True)
+    factor = torch.rsqrt(variance + eps)
+    near = centred * factor
+    found = near * torch.rsqrt(near.square().mean(axes, keepdim=True) + (factor * eps**0.5).square())
+    if weight is not None:
+        found = found * weight.reshape(shape)
+    if bias is not None:
+        found = found + bias.reshape(shape)
+    count = x.numel() // x.shape[1]
+    unbiased = variance.flatten() * (count / (count - 1))
+    moved = running_mean.lerp(mean.flatten(), momentum), running_var.lerp(unbiased, momentum)
+    return found, mean.flatten(), factor.flatten(), *moved
+
+
+def dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: FBT001 - the operator's signature
+    """Return what a mask leaves of a tensor, and the mask: 0, or 1 by the share that is kept."""
+    if not p or train is False:
+        return x, torch.ones(x.shape, dtype=torch.bool)
+    if p == 1:
+        return x * 0, torch.zeros(x.shape, dtype=torch.bool)
+    mask = torch.ops.aten.bernoulli.p(x.detach(), 1 - p) / (1 - p)
+    return x * mask, mask.to(torch.bool)
+
+
 def one_hot(counted: list[int], indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:
     """Return 1 where an index is that of a class, and 0 elsewhere, along a new axis.
 
@@ -260,13 +304,6 @@ def attention(  # noqa: PLR0913 - the operator's signature
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """Return attention as products and a softmax, with a mask that is finite in fp16."""
-    if dropout_p:
-        raise NotSupportedError(
-            "a trained attention must have no dropout: a step draws no random numbers",
-            seen=dropout_p,
-            limit=0,
-            remedy="set its dropout to 0, or call module.eval()",
-        )
     if enable_gqa:
         heads = query.shape[-3] // key.shape[-3]
         key, value = (one.repeat_interleave(heads, -3) for one in (key, value))
@@ -277,7 +314,7 @@ def attention(  # noqa: PLR0913 - the operator's signature
         scores = scores + torch.where(attn_mask, 0.0, MASKED)
     elif attn_mask is not None:
         scores = scores + attn_mask.clamp(min=MASKED)
-    return torch.softmax(scores, -1) @ value
+    return dropout(torch.softmax(scores, -1), dropout_p, train=True)[0] @ value
 
 
 def negative_log_likelihood(

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -21,7 +22,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, NotSupportedError
 from aneforge.formats.torch.quiet import quiet_loggers, without_printed_graph
 from aneforge.formats.torch.torch_model import from_torch
+from aneforge.records import dataclass
 from aneforge.train.joint_graph import JointLoss, bind_joint_graph
+from aneforge.train.module_state import ModuleState, MovedBuffer
+from aneforge.train.torch_effects import Effects, TracedMove, cumulative_norms, take_out_effects
 from aneforge.train.torch_operators import MOST_CLASSES, decompositions
 
 if TYPE_CHECKING:
@@ -52,13 +56,16 @@ class ModuleWithLoss(torch.nn.Module):
         return self.loss(self.module(*inputs[: len(inputs) - len(rest)]), *rest)
 
 
-def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object) -> JointLoss:
+def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object, dropout_seed: int = 0) -> JointLoss:
     """Return the step of a module: the module's inputs, and after them the target of the loss where it takes one.
+
+    Masks of dropout are drawn from the seed.
 
     Raises:
         GraphError: The loss is not one number, or no parameter trains.
         GraphTypeError: Something is not a module, a function or a tensor.
-        NotSupportedError: The module changes buffers, or torch cannot trace it.
+        NotSupportedError: The module changes buffers that are not running statistics, draws at random something that
+            is not a mask of dropout, or torch cannot trace it.
     """
     inputs = check_arguments(module, loss, example_inputs)
     names = [name for name, one in module.named_parameters() if one.requires_grad]
@@ -69,8 +76,8 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object) -> J
     values = [one.detach().to(torch.float32) for name, one in module.named_parameters() if name in names]
     whole = ModuleWithLoss(module, loss, indices, has_target=takes(module, inputs[:-1]))
     try:
-        with quiet():
-            flat, counted = taken_apart(whole, given)
+        with quiet(), cumulative_norms(module):
+            flat = taken_apart(whole, given)
             program = exported_step(flat, [f"module.{name}" for name in names], values, given)
     except AneforgeError:
         raise
@@ -85,39 +92,77 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object) -> J
         for place, (name, value) in enumerate(zip(names, values, strict=True))
     }
     data = {f"given_{place}": is_index for place, is_index in enumerate(indices)}
-    bound = bind_joint_graph(from_torch(program), owners, data, "seed", max(counted, default=MOST_CLASSES))
-    return replace(bound, state=state_of(module, dict(zip(names, bound.params, strict=True))))
+    masks = {f"masks_{place}": keep for place, keep in enumerate(flat.effects.masks.values())}
+    state = state_of_buffers(module, flat.effects.moves, dropout_seed)
+    bound = bind_joint_graph(from_torch(program), owners, data, "seed", flat.classes, masks, state)
+    return replace(bound, state=state_of(module, dict(zip(names, bound.params, strict=True)), state))
 
 
-def state_of(module: torch.nn.Module, trained: Mapping[str, Parameter]) -> dict[str, Parameter | Array]:
-    """Return what the module's own `state_dict` has: parameters, also by their second names, and what stays."""
+def state_of_buffers(module: torch.nn.Module, moves: Sequence[TracedMove], seed: int) -> ModuleState:
+    """Return the buffers that a step changes; what they move towards are its further results, in order."""
+    numbers = count()
+    moved = tuple(
+        MovedBuffer(one.name, tuple((f"statistic{next(numbers)}", share) for share in one.shares), one.counter)
+        for one in moves
+        if one.shares
+    )
+    values = {one.name: as_kept(module.get_buffer(one.name)) for one in moves}
+    return ModuleState((), moved, {one.name: one.count for one in moves if one.count}, values, seed)
+
+
+def state_of(
+    module: torch.nn.Module, trained: Mapping[str, Parameter], moved: ModuleState
+) -> dict[str, Parameter | Array | str]:
+    """Return what the module's own `state_dict` has: parameters, also by their second names, and buffers.
+
+    One that changes in a run is called by the name that it has there.
+    """
     first = {id(one): name for name, one in module.named_parameters()}
-    found: dict[str, Parameter | Array] = {}
+    changed = {id(module.get_buffer(name)): name for name in moved.values}
+    found: dict[str, Parameter | Array | str] = {}
     for name, one in cast("Mapping[str, torch.Tensor]", module.state_dict(keep_vars=True)).items():
         owner = trained.get(first.get(id(one), ""))
-        kept = one.detach().to(torch.float32) if one.is_floating_point() else one.detach()
-        found[name] = kept.numpy().copy() if owner is None else owner
+        found[name] = changed.get(id(one), as_kept(one)) if owner is None else owner
     return found
 
 
+def as_kept(value: torch.Tensor) -> Array:
+    """Return a copy of a value that does not train: in float32, or as integers."""
+    kept = value.detach().to(torch.float32) if value.is_floating_point() else value.detach()
+    return kept.numpy().copy()
+
+
 def exported_step(
-    flat: torch.nn.Module, names: Sequence[str], values: list[torch.Tensor], examples: tuple[torch.Tensor, ...]
+    flat: FlatModule, names: Sequence[str], values: list[torch.Tensor], examples: tuple[torch.Tensor, ...]
 ) -> torch.export.ExportedProgram:
-    """Return the joint graph: loss and gradients from parameters, data and the gradient at the loss."""
+    """Return the joint graph: loss, gradients and further results.
 
-    def step(params: list[torch.Tensor], given: tuple[torch.Tensor, ...], seed: torch.Tensor) -> list[torch.Tensor]:
-        def forward(*now: torch.Tensor) -> torch.Tensor:
-            return cast("torch.Tensor", torch.func.functional_call(flat, dict(zip(names, now, strict=True)), given))
+    They are computed from parameters, data, masks of dropout and the gradient at the loss.
+    """
+    masks = [flat.module.get_buffer(name) for name in flat.effects.masks]
 
-        traced = cast("tuple[torch.Tensor, Callable[..., tuple[torch.Tensor, ...]]]", torch.func.vjp(forward, *params))
-        value, pull = traced
+    def step(
+        params: list[torch.Tensor], given: tuple[torch.Tensor, ...], masks: list[torch.Tensor], seed: torch.Tensor
+    ) -> list[torch.Tensor]:
+        masked = dict(zip(flat.effects.masks, masks, strict=True))
+
+        def forward(*now: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+            replaced = {**dict(zip(names, now, strict=True)), **masked}
+            loss, *further = cast("Sequence[torch.Tensor]", torch.func.functional_call(flat.module, replaced, given))
+            return loss, further
+
+        traced = cast(
+            "tuple[torch.Tensor, Callable[..., tuple[torch.Tensor, ...]], list[torch.Tensor]]",
+            torch.func.vjp(forward, *params, has_aux=True),
+        )
+        value, pull, further = traced
         if value.numel() != 1:
             raise GraphError(
                 "the loss must be one number", seen=f"shape {list(value.shape)}", remedy="take its mean or sum"
             )
-        return [value, *pull(seed.reshape(value.shape))]
+        return [value, *pull(seed.reshape(value.shape)), *further]
 
-    example = (values, examples, torch.ones(()))
+    example = (values, examples, masks, torch.ones(()))
     traced = make_fx(step, tracing_mode="real")(*example)
     without_integers(traced)
     return torch.export.export(traced, example, strict=False)
@@ -154,27 +199,35 @@ def takes(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
     return bool(inputs)
 
 
-def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.nn.Module, tuple[int, ...]]:
-    """Return a module in operators whose gradients have a form on the engine, and how many classes indices have.
+@dataclass(frozen=True, slots=True)
+class FlatModule:
+    """A module in operators whose gradients have a form on the engine."""
+
+    module: torch.nn.Module
+    """Its result is the loss, and then what buffers move towards."""
+    classes: int
+    """An index is below this number."""
+    effects: Effects
+
+
+def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> FlatModule:
+    """Return a module in operators whose gradients have a form on the engine.
 
     Raises:
-        NotSupportedError: It changes buffers.
+        NotSupportedError: It changes buffers in a way, or draws at random something, that has no form here.
     """
+    aten = torch.ops.aten
     program = torch.export.export(module, inputs, strict=False)
     detach_what_has_no_gradient(program.graph_module)
     table = cast("dict[object, Callable[..., object]]", torch.export.default_decompositions())
-    del table[torch.ops.aten.detach.default]  # what it is taken apart into has a gradient
+    del table[aten.detach.default]  # what it is taken apart into has a gradient
+    table.pop(aten.lerp.Scalar, None)  # it says how buffers move
     counted: list[int] = []
     table.update(decompositions(counted))
     core = program.run_decompositions(table)  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
-    changed = list(core.graph_signature.buffers_to_mutate.values())
-    if changed:
-        raise NotSupportedError(
-            "a step cannot change buffers of the module",
-            seen=", ".join(map(str, changed)).replace("module.", ""),
-            remedy="use norms without running statistics (LayerNorm, GroupNorm), or module.eval()",
-        )
-    return cast("torch.nn.Module", core.module()), tuple(counted)
+    flat = core.module()
+    effects = take_out_effects(flat)
+    return FlatModule(flat, max(counted, default=MOST_CLASSES), effects)
 
 
 def detach_what_has_no_gradient(exported: torch.fx.GraphModule) -> None:

@@ -147,11 +147,26 @@ class Trainer:
             self.warn_of_saturation()
         fixed = self.check_fixed({} if data_inputs is None else data_inputs)
         kind = ResidentRun if self.is_resident else TrainingRun
-        self.run = kind(self.objective, self.programs, chosen, runs, fixed, scaling=scaling)
+        self.run = kind(
+            self.objective,
+            self.programs,
+            chosen,
+            runs,
+            fixed,
+            scaling=scaling,
+            module_state=self.objective.new_module_state(),
+        )
 
     @classmethod
     def from_torch(
-        cls, module: torch.nn.Module, loss: Loss, example_inputs: object, lr: Rate, **options: Unpack[TrainerOptions]
+        cls,
+        module: torch.nn.Module,
+        loss: Loss,
+        example_inputs: object,
+        lr: Rate,
+        *,
+        dropout_seed: int = 0,
+        **options: Unpack[TrainerOptions],
     ) -> Self:
         """Return the trainer of a torch module, whose step is the joint graph that torch itself traces.
 
@@ -159,6 +174,9 @@ class Trainer:
         target; a batch is as large as theirs. Indices (of classes, of rows of an embedding) are fed as numbers, below
         2,048. `inputs` are the inputs that data are for, in the same order; `state_dict` has the trained values by the
         module's names. The module itself stays as it is. Options are those of `Trainer`.
+
+        In training mode dropout leaves out what masks say, which are drawn from `dropout_seed` and the number of the
+        mini-batch, and batch norms move their running statistics. `loss` leaves nothing out.
 
         >>> import numpy as np
         >>> import torch
@@ -176,31 +194,39 @@ class Trainer:
             MissingPackageError: PyTorch is not installed.
             GraphError: The loss is not one number, or does not depend on a parameter.
             GraphTypeError: Something is not a module, a function or a tensor.
-            NotSupportedError: The module changes buffers, torch cannot trace it, or nodes have no form here.
+            NotSupportedError: The module changes other buffers or draws other random numbers, torch cannot trace it, or
+                nodes have no form here.
         """
         expect_package("torch")
         from aneforge.train.torch_step import trace_step  # noqa: PLC0415 - it imports torch
 
-        traced = trace_step(module, loss, example_inputs)
+        traced = trace_step(module, loss, example_inputs, whole(dropout_seed, OP, "dropout_seed", least=0))
         return cls(traced, traced.params, lr, **options)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The inputs that data are for: all of a step but parameters, moments, rate and loss scale."""
-        known = {*(one.node for one in self.parameters), *self.programs.fed_by_host}
+        """The inputs that data are for: all of a step but parameters, moments, rate, loss scale and masks."""
+        masks = (one.node for one in self.run.module_state.masks)
+        known = {*(one.node for one in self.parameters), *masks, *self.programs.fed_by_host}
         return tuple(Tensor(node) for node in self.programs.step.graph.inputs.values() if node not in known)
 
     def state_dict(self) -> dict[str, Array]:
         """Return copies of the parameters in float32, by name; one without a name is called by its place.
 
-        Of a torch module it is all that the module's own has: tied parameters by all their names, buffers as they were.
+        Of a torch module it is all that the module's own has: tied parameters by all their names, running statistics as
+        the run moved them, other buffers as they were.
         """
         self.run.read_back()
         if isinstance(self.objective, JointLoss):
-            state = self.objective.state
-            return {name: (one.value if isinstance(one, Parameter) else one).copy() for name, one in state.items()}
+            return {name: self.value_of(one).copy() for name, one in self.objective.state.items()}
         params = self.parameters
         return {label_of(params, place): one.value.copy() for place, one in enumerate(params)}
+
+    def value_of(self, kept: Parameter | Array | str) -> Array:
+        """Return the present value of what a module's state has: a parameter, a constant, or a buffer by its name."""
+        if isinstance(kept, str):
+            return self.run.module_state.values[kept]
+        return kept.value if isinstance(kept, Parameter) else kept
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -354,10 +380,11 @@ class Trainer:
         if any(one.node not in data for one in self.inputs):
             return
         given, most = {one: data[one.node] for one in self.inputs}, self.optimizer.gradient_limit
+        masks = self.run.module_state.next_masks()
         advice = (
             advise_alone(self.objective, self.parameters, given, self.place, most)
             if self.is_resident  # its program gives no gradients
-            else advise(self.objective, self.parameters, self.programs, self.run.feeds(data), most)
+            else advise(self.objective, self.parameters, self.programs, self.run.feeds(data, masks), most)
         )
         chosen = advice.recommended
         self.optimizer.rescale(chosen)

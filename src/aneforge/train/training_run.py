@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from aneforge.records import dataclass
 from aneforge.train.checkpoints import SCALE_CHANGES, Header, Snapshot, network_lines
 from aneforge.train.interrupts import hold_interrupts
+from aneforge.train.module_state import ModuleState
 from aneforge.train.run_comparison import label_of
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class TrainingRun:
     dataset: Dataset | None = None
     scaling: DynamicLossScale | None = None
     """How the loss scale changes; None where it stays the same."""
+    module_state: ModuleState = field(default_factory=ModuleState)
+    """Masks of dropout and buffers that the run changes."""
 
     def step(self) -> StepValues:
         """Run the mini-batches of one step and update the parameters; Ctrl-C waits until it is whole."""
@@ -64,8 +68,10 @@ class TrainingRun:
         results: list[Array] = []
         sums: list[Array] = []
         for _ in range(self.accumulate):
-            feeds = self.feeds({} if self.dataset is None else self.dataset.draw())
+            data = {} if self.dataset is None else self.dataset.draw()
+            feeds = self.feeds(data, self.module_state.draw())
             found = self.programs.step.run(feeds)
+            self.module_state.move(found)
             results.append(found[self.objective.name])
             losses.append(self.objective.loss_of(results[-1], feeds))
             gradients = [found[name] for name in self.programs.gradients]
@@ -95,10 +101,11 @@ class TrainingRun:
         self.programs.release()
         self.optimizer.release()
 
-    def feeds(self, data: Mapping[Node, Array]) -> dict[Node, Array]:
-        """Return the values of all inputs."""
+    def feeds(self, data: Mapping[Node, Array], masks: Mapping[Node, Array] | None = None) -> dict[Node, Array]:
+        """Return the values of all inputs; without masks, dropout leaves nothing out."""
         masters = {one.node: one.value for one in self.optimizer.params}
-        return {**self.fixed, **data, **masters, **self.fed_scale()}
+        masks = self.module_state.without_dropout() if masks is None else masks
+        return {**self.fixed, **data, **masters, **masks, **self.fed_scale()}
 
     def fed_scale(self) -> dict[Node, Array]:
         """Return the value of the input that takes the loss scale, where there is one."""
@@ -114,12 +121,15 @@ class TrainingRun:
             label = f"{place}.{label_of(params, place)}"
             tensors[f"parameter.{label}"] = one.value
             tensors |= {f"moment.{label}.{number}": moment for number, moment in enumerate(moments)}
+        tensors |= {f"buffer.{name}": value for name, value in self.module_state.values.items()}
         if self.dataset is not None:
             tensors |= self.dataset.rows_to_come()
         header = Header(
             network=network_lines(self.programs.forward.graph),
             optimizer=type(self.optimizer).__name__,
-            numbers=self.optimizer.numbers | ({} if self.programs.scale is None else {SCALE_CHANGES: 1}),
+            numbers=self.optimizer.numbers
+            | self.module_state.numbers
+            | ({} if self.programs.scale is None else {SCALE_CHANGES: 1}),
             order=None if self.dataset is None else self.dataset.batches.place(),
         )
         return Snapshot(header, tensors)
@@ -134,9 +144,10 @@ class TrainingRun:
         if self.dataset is not None and state.header.order is not None:
             self.dataset.go_to(state.header.order, state.tensors)
         for name, value in self.snapshot().tensors.items():
-            if name.startswith(("parameter.", "moment.")):
+            if name.startswith(("parameter.", "moment.", "buffer.")):
                 np.copyto(value, state.tensors[name])
         self.optimizer.set_numbers(state.header.numbers)
+        self.module_state.set_numbers(state.header.numbers)
 
     def twin(self, programs: Programs) -> TrainingRun:
         """Return a run in the same state that goes on by itself, with other programs or the same."""
@@ -149,4 +160,5 @@ class TrainingRun:
             self.fixed,
             None if self.dataset is None else self.dataset.in_same_place(),
             self.scaling,
+            self.module_state.copy(),
         )

@@ -95,6 +95,25 @@ class Frozen(nn.Module):
         return cast("torch.Tensor", self.outer(self.inner(x)))
 
 
+class Counting(nn.Module):
+    """A module that changes a buffer in a way of its own."""
+
+    buffer: torch.Tensor
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.linear = way, nn.Linear(3, 1)
+        self.register_buffer("buffer", torch.ones(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a number for every row."""
+        if self.way == "halved":
+            self.buffer.mul_(0.5)
+        else:
+            self.buffer.add_(1)
+        return cast("torch.Tensor", self.linear(x) * (self.buffer if self.way == "read" else 1))
+
+
 def mean(y: torch.Tensor) -> torch.Tensor:
     return y.mean()
 
@@ -126,18 +145,13 @@ X = torch.ones(2, 3)
         (nn.Linear(3, 3), 3, (X, X), GraphTypeError, "the loss must be a function"),
         (nn.ReLU(), functional.mse_loss, (X, X), GraphError, "no parameter that trains"),
         (nn.Linear(3, 3), difference, (X, X), GraphError, "the loss must be one number"),
-        (nn.BatchNorm1d(3), functional.mse_loss, (X, X), NotSupportedError, "cannot change buffers.*running_mean"),
+        (Counting("halved"), mean, (X,), NotSupportedError, "change no buffers .*seen buffer"),
+        (Counting("read"), mean, (X,), NotSupportedError, "change no buffers .*seen buffer"),
         (nn.Conv3d(2, 2, 1), mean, (X.reshape(2, 3, 1, 1),), NotSupportedError, "one of lines or images"),
         (nn.Embedding(3, 2, scale_grad_by_freq=True), mean, (X.long(),), NotSupportedError, "no scale_grad_by_freq"),
         (Frozen(unused=True), mean, (X,), GraphError, "does not depend on 'unused.weight'"),
         (nn.Embedding(3000, 2), mean, (X.long(),), NotSupportedError, "seen 3000 classes, limit 2048"),
-        (
-            nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)),
-            functional.mse_loss,
-            (X, X),
-            NotSupportedError,
-            "draws at random",
-        ),
+        (nn.Sequential(nn.Linear(3, 3), nn.AlphaDropout(0.5)), mean, (X,), NotSupportedError, "nothing at random but"),
         (nn.Linear(4, 3), functional.mse_loss, (X, X), NotSupportedError, "torch cannot trace its training step"),
     ],
 )
