@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ def as_html(shown: object) -> str:
     >>> as_html("ok\n  a < b")
     '<div><strong>ok</strong><pre>  a &lt; b</pre></div>'
     """
+    import html  # noqa: PLC0415 - loaded in notebooks alone
+
     first, _, rest = cut_lines(str(shown).splitlines()).partition("\n")
     body = f"<pre>{html.escape(rest)}</pre>" if rest else ""
     return f"<div><strong>{html.escape(first)}</strong>{body}</div>"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -67,6 +66,8 @@ def write(error: InternalError, graph: Graph, target: str, route: str) -> str:
         f"# target {target}, route {route}, stage {error.operation}",
         *(f"# {line}" for line in error.message.splitlines()),
     ]
+    import tempfile  # noqa: PLC0415 - loaded where a pass fails
+
     handle, path = tempfile.mkstemp(prefix=f"aneforge-{error.operation}-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write("\n".join(head) + f"\n{text[:MOST_CHARACTERS]}\n{left_out}")

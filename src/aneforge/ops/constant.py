@@ -11,7 +11,6 @@ that was made for the constant and that nobody else holds.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, cast
@@ -73,6 +72,8 @@ class Constant(ABC):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of encoding, type and stored arrays."""
+        import hashlib  # noqa: PLC0415 - it loads a library of cryptography, and a check needs none
+
         state = hashlib.sha256(f"{self.encoding} {self.type}".encode())
         for name, part in self.parts.items():
             # NumPy's code for a type is the same for all types of one size that are not NumPy's own.

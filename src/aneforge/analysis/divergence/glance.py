@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from aneforge.analysis.divergence.graphs import Side, between
 from aneforge.analysis.divergence.numbering import Numbering
 from aneforge.analysis.ranges.interval import ANYTHING, Range
-from aneforge.analysis.ranges.layer_ranges import Found
-from aneforge.analysis.ranges.program_ranges import Flow, bound_magnitudes
+from aneforge.analysis.ranges.situation import Flow, Found
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, encodes_activations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.analysis.divergence.graphs import Divergence
-    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.layer import Layer, Value
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph
@@ -65,7 +64,7 @@ class Glance:
     def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
         """Return a program as one side of a comparison, given the graph it was lowered from and its changes."""
         cut = [value for layer in program.layers if is_cropped(layer, program.target) for value in layer.bottoms]
-        known: Mapping[str, float] = bound_magnitudes(program, self.promises, cut) if cut else {}
+        known: Mapping[str, float] = self.bound(program, cut) if cut else {}
         values = [*(port.value for port in program.inputs), *(state.read for state in program.states)]
         values += [result for layer in program.layers for result in layer.results]
         ranges = {
@@ -74,6 +73,12 @@ class Glance:
         }
         layers = {layer.name: Found((), ANYTHING) for layer in program.layers}
         return Side(graph, changes, self.numbering.program(program, ranges), Flow(ranges, layers))
+
+    def bound(self, program: Program, cut: Sequence[Value]) -> Mapping[str, float]:
+        """Return the magnitudes that values which are cut do not pass, by name."""
+        from aneforge.analysis.ranges.program_ranges import bound_magnitudes  # noqa: PLC0415 - few programs cut values
+
+        return bound_magnitudes(program, self.promises, cut)
 
     def between(self, first: Side, second: Side) -> Divergence:
         """Return where two sides can differ; no difference has a bound."""

@@ -19,9 +19,6 @@ from aneforge.analysis.divergence.alignment import align_programs, canonical
 from aneforge.analysis.divergence.arithmetic import unknown_arithmetic
 from aneforge.analysis.divergence.numbering import Numbering
 from aneforge.analysis.ranges.interval import FINITE, hull
-from aneforge.analysis.ranges.product_ranges import LOST
-from aneforge.analysis.ranges.program_ranges import declared_ranges, flow
-from aneforge.analysis.ranges.sums import slack_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from aneforge.analysis.divergence.alignment import Alignment, Apart
     from aneforge.analysis.divergence.arithmetic import Arithmetic
     from aneforge.analysis.divergence.numbering import Numbered
-    from aneforge.analysis.ranges.program_ranges import Flow
+    from aneforge.analysis.ranges.situation import Flow
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note
@@ -217,6 +214,8 @@ def divergence_of_programs(
     Raises:
         UnknownNameError: A range is given for an input that is not there.
     """
+    from aneforge.analysis.ranges.program_ranges import declared_ranges, flow  # noqa: PLC0415 - a glance follows none
+
     expect_values(graph, "a comparison of two chips")
     numbering, inputs = Numbering(), declared_ranges(graph, ranges)
     sides: list[Side] = []
@@ -350,6 +349,8 @@ def winograd_bound(layer: Layer, other: Layer, first: Side, second: Side) -> flo
     ends = np.stack([one.low, one.high, two.low, two.high])
     if not np.isfinite(ends).all():
         return math.inf
+    from aneforge.analysis.ranges.product_ranges import LOST  # noqa: PLC0415 - a glance knows no sums
+
     apart = float(np.max(np.abs(ends[:2] - ends[2:])))
     return apart + 2 * one.terms * LOST + float(np.abs(ends).max()) * 2.0**-10 + 2.0**-24
 
@@ -360,9 +361,13 @@ def order_bound(layer: Layer, first: Side, second: Side) -> float:
     if call is None or call.op not in ("reduce_sum", "reduce_mean", "avg_pool") or not layer.bottoms:
         return math.inf
     x = first.flow.ranges[layer.bottoms[0].name]
+    if not x.finite:
+        return math.inf
+    from aneforge.analysis.ranges.sums import slack_of  # noqa: PLC0415 - a glance knows few ranges
+
     terms = layer.bottoms[0].type.size // max(layer.results[0].type.size, 1) if call.op == "reduce_sum" else 1
     share = sum(slack_of(side.numbered.program.target) for side in (first, second))
-    return terms * x.magnitude * (share + 2.0**-10) if x.finite else math.inf
+    return terms * x.magnitude * (share + 2.0**-10)
 
 
 # Layers that only one of the programs has.

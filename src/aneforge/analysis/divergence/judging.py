@@ -17,7 +17,6 @@ from aneforge.analysis.divergence.hiding import Behind
 from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept
 from aneforge.analysis.divergence.possible import Possible
 from aneforge.analysis.ranges.interval import RESULTS, of_type
-from aneforge.analysis.ranges.layer_ranges import range_of_layer
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.dispatch import arithmetic
 from aneforge.ops.op import Trait
@@ -104,6 +103,8 @@ def texture_of(layer: Layer, program: Program) -> tuple[Places, Passage] | None:
         return None
     if max(kind.size, stage.type_of(kind).size) > MOST_ELEMENTS:
         return None
+    from aneforge.analysis.ranges.layer_ranges import range_of_layer  # noqa: PLC0415 - few programs have such a slot
+
     places = resized_places(stage.attributes, kind.shape)
     anything = {one.name: of_type(one.type.dtype) for one in layer.bottoms}
     core = range_of_layer(layer, anything, program.target).core

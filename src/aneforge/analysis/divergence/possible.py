@@ -23,7 +23,6 @@ from aneforge.analysis.divergence.functions import (
 )
 from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept, pass_numbers
 from aneforge.analysis.ranges.interval import ANYTHING, RESULTS, of_type
-from aneforge.analysis.ranges.layer_ranges import range_of_layer
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.layer import Value
@@ -182,6 +181,8 @@ class Possible:
             return ANYTHING
         if layer.kind.name in PRODUCT_KINDS:
             return RESULTS
+        from aneforge.analysis.ranges.layer_ranges import range_of_layer  # noqa: PLC0415 - few layers are asked
+
         read_by = {one.name: of_type(one.type.dtype) for one in layer.bottoms}
         place = next(place for place, result in enumerate(layer.results) if result.name == value.name)
         return range_of_layer(layer, read_by, self.program.target).results[place]

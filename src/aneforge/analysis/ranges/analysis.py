@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.ranges.inner import Inner
     from aneforge.analysis.ranges.interval import Range
-    from aneforge.analysis.ranges.layer_ranges import Found
+    from aneforge.analysis.ranges.situation import Found
     from aneforge.compiler.ir.layer import Layer, Ref
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location

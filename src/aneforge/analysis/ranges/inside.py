@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.analysis.ranges.interval import Range
-    from aneforge.analysis.ranges.layer_ranges import Found
+    from aneforge.analysis.ranges.situation import Found
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.types import TensorType

@@ -15,7 +15,7 @@ from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, of_
 from aneforge.analysis.ranges.lengths import NO_LENGTHS, limit_by_length
 from aneforge.analysis.ranges.pointwise import PAIRS, affine_range, multiply_ranges, single
 from aneforge.analysis.ranges.product_ranges import leaving, total_of
-from aneforge.analysis.ranges.situation import Known, Situation
+from aneforge.analysis.ranges.situation import Found, Known, Situation
 from aneforge.analysis.ranges.sums import SUMS
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import Affine, affine_of_layer, affine_of_stage
@@ -33,7 +33,6 @@ from aneforge.ops.op import Trait
 from aneforge.ops.results import Taking
 from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType, is_float, is_integer
-from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,19 +61,6 @@ __all__ = [
 NO_SHARES: Mapping[str, int] = {}
 NO_VALUES: Mapping[str, Array] = {}
 NO_RANGES: Mapping[str, Range] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The ranges of a layer's results, and what was found on the way."""
-
-    results: tuple[Range, ...]
-    core: Range
-    """What the operation gives before the slots after it."""
-    total: Total | None = None
-    """What the accumulator can hold, of a product."""
-    flowing: tuple[Range, ...] = ()
-    """What enters the last slots, those that round by themselves, one after the other."""
 
 
 def range_of_layer(

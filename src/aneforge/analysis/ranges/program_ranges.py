@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.analysis.ranges.interval import ANYTHING, Range, of_type, of_values
-from aneforge.analysis.ranges.layer_ranges import Found, range_of_layer, shares_along
+from aneforge.analysis.ranges.layer_ranges import range_of_layer, shares_along
 from aneforge.analysis.ranges.lengths import follow_length
+from aneforge.analysis.ranges.situation import Flow, Found
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphTypeError, UnknownNameError
 from aneforge.graph.methods.method_arguments import describe_argument, entries, is_number, misuse, number
 from aneforge.ops.types import is_float
-from aneforge.records import dataclass
 from aneforge.targets.watching import Watch, answers_alike
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Flow", "bound_magnitudes", "declared_ranges", "flow", "samples_given"]
+__all__ = ["bound_magnitudes", "declared_ranges", "flow", "samples_given"]
 
 
 RANGE = "a magnitude, or a low and a high end"
@@ -43,14 +43,6 @@ ASKED = "ranges"
 """The argument, as errors name it."""
 REAL_KINDS = tuple("biufV")
 """Sorts of NumPy's types that are real numbers; those of other packages, such as bfloat16, are the last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """The range of every value of a program, and what was found at every layer."""
-
-    ranges: Mapping[str, Range]
-    layers: Mapping[str, Found]
 
 
 def flow(program: Program, given: Mapping[str, Range], layers: Sequence[Layer] | None = None) -> Flow:

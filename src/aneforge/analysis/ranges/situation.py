@@ -1,6 +1,6 @@
-"""What is known of an operation when the range of its results is asked for.
+"""What is known of an operation when the range of its results is asked for, and what is found of layers and programs.
 
-It is an operation of the op table on a target, the ranges and types of its operands, and the values of constants.
+A situation is an operation of the op table on a target, the ranges and types of its operands, and constants' values.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.analysis.ranges.interval import Range
+    from aneforge.analysis.ranges.product_ranges import Total
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Known", "Situation"]
+__all__ = ["Flow", "Found", "Known", "Situation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +78,24 @@ class Situation(Attributed):
         """Return the ranges of operands, lists taken apart."""
         found = [self.operands[name] for name in names if name in self.operands]
         return [one.range for many in found for one in (many if isinstance(many, tuple) else (many,))]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The ranges of a layer's results, and what was found on the way."""
+
+    results: tuple[Range, ...]
+    core: Range
+    """What the operation gives before the slots after it."""
+    total: Total | None = None
+    """What the accumulator can hold, of a product."""
+    flowing: tuple[Range, ...] = ()
+    """What enters the last slots, those that round by themselves, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The range of every value of a program, and what was found at every layer."""
+
+    ranges: Mapping[str, Range]
+    layers: Mapping[str, Found]

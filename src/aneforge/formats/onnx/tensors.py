@@ -14,7 +14,6 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
-from aneforge.formats.onnx.external import external_data, read_external
 from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.shared.extents import check_extents
 from aneforge.ops.constant import Constant, Dense, Sparse
@@ -84,6 +83,8 @@ def numbers_of(
     size = math.prod(shape)
     wanted = (size * bits(dtype) + 7) // 8
     if tensor.data_location == EXTERNAL:
+        from aneforge.formats.onnx.external import external_data, read_external  # noqa: PLC0415 - few models have any
+
         raw: bytes | memoryview | None = read_external(folder, external_data(tensor), wanted)
     elif cut is not None:
         raw = cut[1]

@@ -75,7 +75,7 @@ class Field:
     end: int
 
 
-def cut_weights(model: bytes) -> CutModel:
+def cut_weights(model: bytes | memoryview) -> CutModel:
     """Return a model without the long data of its initialisers, and that data.
 
     Raises:
@@ -84,14 +84,14 @@ def cut_weights(model: bytes) -> CutModel:
     view = memoryview(model)
     graphs = [found for found in fields(view, 0, len(view)) if found.number == MODEL_GRAPH]
     if len(graphs) != 1 or graphs[0].kind != DELIMITED:
-        return CutModel(model, {})
+        return CutModel(bytes(model), {})
     graph = graphs[0]
     data: dict[int, tuple[str, memoryview]] = {}
     rest = Piece()
     rest.add(view[: graph.start])
     rest.add_message(MODEL_GRAPH, cut_graph(view, graph, data))
     rest.add(view[graph.end :])
-    return CutModel(b"".join(rest.parts), data) if data else CutModel(model, {})
+    return CutModel(b"".join(rest.parts), data) if data else CutModel(bytes(model), {})
 
 
 def cut_graph(view: memoryview, graph: Field, data: dict[int, tuple[str, memoryview]]) -> Piece:
