@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import gguf
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["convert", "pack_q4_k", "write_gguf"]
 
 TYPES = gguf.GGMLQuantizationType
+CALLED = {"mistral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+"""Architectures by their names with Hugging Face that GGUF calls otherwise."""
 
 
 def write_gguf(
@@ -35,6 +38,8 @@ def write_gguf(
     for name, value in fields.items():
         key = name if name.startswith(("general.", "tokenizer.")) else f"{architecture}.{name}"
         match value:
+            case bool():
+                writer.add_bool(key, value)
             case int():
                 writer.add_uint32(key, value)
             case float():
@@ -54,9 +59,10 @@ def write_gguf(
 
 def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationType = TYPES.F32) -> Path:
     """Write the GGUF file of a folder as the published conversion does: names, order of rows, gains, fields."""
-    settings = folder.settings
-    architecture = str(settings["model_type"])
-    form = FORMS["llama" if architecture == "mistral" else architecture]
+    settings = {"num_experts": folder.settings.get("num_local_experts"), **folder.settings}
+    hugging_face = str(settings["model_type"])
+    architecture = CALLED.get(hugging_face, hugging_face)
+    form = FORMS[architecture]
     theirs = {hugging: ours for ours, hugging in form.settings.items()}
     fields = {theirs[name]: value for name, value in settings.items() if name in theirs and value is not None}
     rope = settings.get("rope_parameters")
@@ -64,14 +70,19 @@ def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationTyp
         fields["rope.freq_base"] = float(cast("dict[str, float]", rope)["rope_theta"])
     fields["rope.freq_base"] = float(cast("float", fields.get("rope.freq_base", 10000.0)))
     names = {hugging: ours for ours, hugging in form.whole.items()}
-    tensors: dict[str, tuple[Array, gguf.GGMLQuantizationType]] = {}
+    found: dict[str, Array] = {}
+    experts: dict[str, list[Array]] = {}
     heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
     for name in folder.tensors:
         stem, _, part = name.rpartition(".")
         if stem.startswith(form.prefix):
             number, _, inner = stem.removeprefix(form.prefix).partition(".")
-            ours = next(key for key, hugging in form.layer.items() if hugging == inner)
+            shared = re.sub(r"experts\.\d+\.", "experts.{expert}.", inner)
+            ours = next(key for key, hugging in form.layer.items() if hugging == shared)
             stored = f"blk.{number}.{ours}"
+            if shared != inner:
+                experts.setdefault(f"{stored}.{part}", []).append(np.asarray(folder.read(name), np.float32))
+                continue
         else:
             ours = stored = names[stem]
         values = np.asarray(folder.read(name), np.float32)
@@ -83,8 +94,10 @@ def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationTyp
             values += np.float32(form.norm_offset)
         if ours in form.turned and part == "weight":
             values = np.ascontiguousarray(values.T)
-        tensors[f"{stored}.{part}"] = encode(values, kind if values.ndim > 1 else TYPES.F32)
-    return write_gguf(path, "llama" if architecture == "mistral" else architecture, fields, tensors)
+        found[f"{stored}.{part}"] = values[0] if ours in form.vectors else values
+    found |= {name: np.stack(values) for name, values in experts.items()}
+    tensors = {name: encode(one, kind if one.ndim > 1 else TYPES.F32) for name, one in found.items()}
+    return write_gguf(path, architecture, fields, tensors)
 
 
 def encode(values: Array, kind: gguf.GGMLQuantizationType) -> tuple[Array, gguf.GGMLQuantizationType]:

@@ -237,7 +237,8 @@ def show_pairs(out: Console, chips: Sequence[ChipPlan]) -> None:
         print_wrapped(out, f"{chip.chip}: {len(asked) - len(bad)} of {len(asked)} pairs of length and context compile")
         for context, rules in dict.fromkeys((one.context, one.rules) for one in bad):
             same = [one for one in bad if (one.context, one.rules) == (context, rules)]
-            print_wrapped(out, f"  {lengths_of(same)} at context {context}: {', '.join(rules)}: {same[0].reason}")
+            why = f"{', '.join(rules)}: {same[0].reason}" if rules else same[0].reason
+            print_wrapped(out, f"  {lengths_of(same)} at context {context}: {why}")
     out.print()
 
 

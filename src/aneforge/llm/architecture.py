@@ -161,6 +161,11 @@ class DecoderConfig:
     notes: tuple[str, ...] = ()
     """What the settings ask for and what is done instead, where nothing changes by it; reports repeat it."""
 
+    @property
+    def recurrent(self) -> bool:
+        """Whether a layer has a memory that is overwritten: prompts run token by token, and nothing is rewound."""
+        return any(isinstance(layer.mixer, DeltaNetSpec) for layer in self.layers)
+
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:

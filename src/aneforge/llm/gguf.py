@@ -2,15 +2,16 @@
 
 Metadata becomes settings in the names of `config.json`, and tensors have the names, the order of rows and the values
 that a folder has: what the conversion to GGUF changed (rows of queries and keys in pairs for Llama, gains of Gemma plus
-one, matrices of GPT-2 turned) is changed back when rows are read. The library `gguf` reads and decodes; files are
-mapped into memory, and blocks are decoded a few rows at a time, so that a tensor takes its float32 numbers and little
-more.
+one, matrices of GPT-2 turned, the experts of a layer in one tensor) is changed back when rows are read. The library
+`gguf` reads and decodes; files are mapped into memory, and blocks are decoded a few rows at a time, so that a tensor
+takes its float32 numbers and little more.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -71,6 +72,28 @@ LLAMA_SETTINGS: Mapping[str, str] = {
     "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
 }
+EXPERTS_LAYER: Mapping[str, str] = {
+    **LLAMA_LAYER,
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.{expert}.gate_proj",
+    "ffn_up_exps": "mlp.experts.{expert}.up_proj",
+    "ffn_down_exps": "mlp.experts.{expert}.down_proj",
+    "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+    "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
+    "ffn_up_shexp": "mlp.shared_expert.up_proj",
+    "ffn_down_shexp": "mlp.shared_expert.down_proj",
+}
+"""The experts of a layer are one tensor with an axis before the others."""
+EXPERTS_SETTINGS: Mapping[str, str] = {
+    **LLAMA_SETTINGS,
+    "expert_count": "num_experts",
+    "expert_used_count": "num_experts_per_tok",
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+    "expert_weights_norm": "norm_topk_prob",
+}
+EXPERT = "{expert}"
+OF_EVERY_EXPERT = "ffn_gate_exps.weight"
 GPT2_SETTINGS: Mapping[str, str] = {
     "embedding_length": "n_embd",
     "block_count": "n_layer",
@@ -98,6 +121,10 @@ class Form:
     """What was added to the gains of norms."""
     turned: frozenset[str] = frozenset()
     """Matrices that Hugging Face stores [in, out]."""
+    vectors: frozenset[str] = frozenset()
+    """Matrices of one row, which the conversion stores as vectors."""
+    implied: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Settings that the architecture implies and no field states."""
 
 
 LLAMA = Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS)
@@ -106,6 +133,21 @@ FORMS: Mapping[str, Form] = {
     "qwen2": LLAMA,
     "qwen3": LLAMA,
     "gemma": Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS, norm_offset=1.0),
+    "qwen2moe": Form(
+        LLAMA_WHOLE,
+        EXPERTS_LAYER,
+        "model.layers.",
+        EXPERTS_SETTINGS,
+        vectors=frozenset({"ffn_gate_inp_shexp"}),
+        implied={"model_type": "qwen2_moe", "norm_topk_prob": False},
+    ),
+    "qwen3moe": Form(
+        LLAMA_WHOLE,
+        EXPERTS_LAYER,
+        "model.layers.",
+        EXPERTS_SETTINGS,
+        implied={"model_type": "qwen3_moe", "norm_topk_prob": True},
+    ),
     "phi3": Form(LLAMA_WHOLE, {**LLAMA_LAYER, "ffn_up": "mlp.gate_up_proj"}, "model.layers.", LLAMA_SETTINGS),
     "gpt2": Form(
         {
@@ -168,12 +210,30 @@ class Place:
     """Heads whose rows stand in pairs; 0 for rows that stand as they are."""
     offset: float = 0.0
     turned: bool = False
+    vector: bool = False
+    """One row of a matrix, stored without its axis of rows."""
+    expert: int | None = None
+    """Which of the experts that are stored together."""
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape of the numbers that are stored for it."""
+        stored = tuple(int(extent) for extent in reversed(self.tensor.shape.tolist()))
+        if self.vector:
+            return (1, *stored)
+        return stored if self.expert is None else stored[1:]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape that Hugging Face has."""
-        stored = tuple(int(extent) for extent in reversed(self.tensor.shape.tolist()))
-        return stored[::-1] if self.turned else stored
+        return self.stored_shape[::-1] if self.turned else self.stored_shape
+
+    @property
+    def data(self) -> Array:
+        """What is stored: numbers, or blocks of them, by rows."""
+        if self.vector:
+            return self.tensor.data[None]
+        return self.tensor.data if self.expert is None else self.tensor.data[self.expert]
 
 
 class GgufCheckpoint:
@@ -215,13 +275,16 @@ class GgufCheckpoint:
         """The same, found once."""
         form = FORMS.get(self.architecture, LLAMA)
         stated = {theirs: self.own(ours) for ours, theirs in form.settings.items() if self.own(ours) is not None}
-        found: dict[str, object] = {"model_type": self.architecture, **stated}
+        found: dict[str, object] = {"model_type": self.architecture, **form.implied, **stated}
+        if form.settings is EXPERTS_SETTINGS:
+            layers = cast("int", found.get("num_hidden_layers", 0))
+            found["mlp_only_layers"] = [n for n in range(layers) if f"blk.{n}.{OF_EVERY_EXPERT}" not in self.stored]
         if "token_embd.weight" in self.stored:
             found["vocab_size"] = int(self.stored["token_embd.weight"].shape.tolist()[-1])
         found["tie_word_embeddings"] = "output.weight" not in self.stored
         if (end := self.value("tokenizer.ggml.eos_token_id")) is not None:
             found["eos_token_id"] = end
-        if form.settings is LLAMA_SETTINGS:
+        if form.settings is not GPT2_SETTINGS:
             found["attention_bias"] = "blk.0.attn_output.bias" in self.stored
             found |= self.rope_settings(found)
         return found
@@ -283,7 +346,12 @@ class GgufCheckpoint:
             theirs = (form.layer if layer else form.whole).get(part)
             if theirs is not None and kind in ("weight", "bias"):
                 begin = f"{form.prefix}{layer['number']}." if layer else ""
-                found[f"{begin}{theirs}.{kind}"] = self.place(tensor, part, kind, form)
+                place = self.place(tensor, part, kind, form)
+                experts = range(int(tensor.shape.tolist()[-1])) if EXPERT in theirs else ()
+                if not experts:
+                    found[f"{begin}{theirs}.{kind}"] = place
+                for expert in experts:
+                    found[f"{begin}{theirs}.{kind}".replace(EXPERT, str(expert))] = replace(place, expert=expert)
         return found
 
     def place(self, tensor: ReaderTensor, part: str, kind: str, form: Form) -> Place:
@@ -294,7 +362,8 @@ class GgufCheckpoint:
             heads = self.own("attention.head_count")
         offset = form.norm_offset if part.endswith("norm") else 0.0
         turned = part in form.turned and kind == "weight"
-        return Place(tensor, heads if isinstance(heads, int) else 0, offset, turned)
+        vector = part in form.vectors and len(tensor.shape) == 1
+        return Place(tensor, heads if isinstance(heads, int) else 0, offset, turned, vector)
 
     def read(self, name: str, rows: slice = slice(None)) -> Array:
         """Return a tensor, or rows of it; blocks become float32.
@@ -313,19 +382,19 @@ class GgufCheckpoint:
 
     def decoded(self, place: Place, rows: Array | None) -> Array:
         """Return rows of a stored tensor as numbers, or all."""
-        tensor, kind = place.tensor, place.tensor.tensor_type.name
-        chosen = cast("NDArray[np.int64]", np.arange(tensor.data.shape[0]) if rows is None else rows)
+        data, kind = place.data, place.tensor.tensor_type.name
+        chosen = cast("NDArray[np.int64]", np.arange(data.shape[0]) if rows is None else rows)
         stretch = chosen.size > 0 and bool(np.all(np.diff(chosen) == 1))
         if kind in PLAIN:
-            plain = tensor.data.view(PLAIN[kind])
+            plain = data.view(PLAIN[kind])
             return plain[int(chosen[0]) : int(chosen[-1]) + 1] if stretch else plain[chosen]
-        decode = decoder_of(tensor, self.source)
-        shape = tuple(int(extent) for extent in reversed(tensor.shape.tolist()))
+        decode = decoder_of(place.tensor, self.source)
+        shape = place.stored_shape
         made = np.empty((chosen.size, *shape[1:]), np.float32)
         step = max(1, ROWS_BYTES // (4 * max(1, int(np.prod(shape[1:])))))
         for begin in range(0, chosen.size, step):
             taken = chosen[begin : begin + step]
-            made[begin : begin + step] = decode(tensor.data[taken]).reshape(-1, *shape[1:])
+            made[begin : begin + step] = decode(data[taken]).reshape(-1, *shape[1:])
         return made
 
     def value(self, name: str) -> object:

@@ -17,7 +17,7 @@ import numpy as np
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, UnsupportedModelError
-from aneforge.llm.architecture import DeltaNetSpec, expect_context
+from aneforge.llm.architecture import expect_context
 from aneforge.llm.baked import BakedWeights
 from aneforge.llm.checkpoint import FolderCheckpoint
 from aneforge.llm.checkpoint_weights import find_weights
@@ -219,7 +219,7 @@ class LanguageModel:
     @property
     def recurrent(self) -> bool:
         """Whether a layer has a memory that is overwritten: prompts run token by token, and nothing is rewound."""
-        return any(isinstance(layer.mixer, DeltaNetSpec) for layer in self.config.layers)
+        return self.config.recurrent
 
     def run_one_by_one(self, tokens: Sequence[int]) -> Array:
         """Run a text from its beginning, token by token, and return the logits after each."""

@@ -80,7 +80,7 @@ class ContextPlan:
     prompt: int
     """Tokens of the prompt."""
     prefill: RunPrice | None
-    """Of the prompt, padded as `af.llm.load` pads it."""
+    """Of the prompt, padded as `af.llm.load` pads it; token by token where a layer has a memory."""
     decode: RunPrice | None
     """None where the chip does not run it; `refusals` says why."""
     refusals: tuple[str, ...]
@@ -270,7 +270,8 @@ def plan_context(pricing: ChipPricing, context: int, prompt: int, against: Mappi
     """Return what a context costs."""
     refusals: list[str] = []
     runs: list[RunPrice | None] = []
-    for what, tokens in (("prompt", padded_length(prompt, context)), ("step", 1)):
+    padded = prompt if pricing.config.recurrent else padded_length(prompt, context)
+    for what, tokens in (("prompt", padded), ("step", 1)):
         try:
             runs.append(pricing.prefill(tokens, context) if what == "prompt" else pricing.step(tokens, context))
         except NotSupportedError as error:

@@ -18,7 +18,6 @@ from aneforge.analysis.machine import INTERVAL, machine_of
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.passes.kernels import STREAMS
-from aneforge.llm.architecture import AttentionSpec
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.declared_weights import DeclaredWeights
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, split_vocabulary, step_graph
@@ -211,9 +210,9 @@ class ChipPricing:
         Raises:
             IllegalGraphError: An operation cannot run on the chip.
         """
-        if all(isinstance(layer.mixer, AttentionSpec) for layer in self.config.layers):
-            return self.run(tokens, context, prompt=True)
-        return repeated(self.run(1, context, prompt=False), tokens)
+        if self.config.recurrent:
+            return repeated(self.run(1, context, prompt=False), tokens)
+        return self.run(tokens, context, prompt=True)
 
     def cache_bytes(self, context: int) -> int:
         """Return the bytes of what all layers keep between two tokens."""

@@ -13,6 +13,7 @@ import aneforge as af
 from aneforge.errors import CheckpointError, GraphError, UnsupportedModelError
 from aneforge.llm.architecture import weight_shapes
 from aneforge.llm.architectures import describe_decoder
+from aneforge.llm.architectures.qwen_hybrid import ONE_BY_ONE
 from aneforge.llm.declared_weights import ENCODINGS
 from aneforge.llm.decoder_programs import KeyValueCache
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, step_graph
@@ -234,6 +235,22 @@ def test_mixtures_of_experts_are_planned() -> None:
     plan = plan_decoder(described(experts), ["m4"], contexts=[128], lengths=[1])
     assert plan.ok
     assert plan.chips[0].weight_bytes > 8 * 3 * 2 * 512 * 256 * 4
+
+
+@pytest.mark.parametrize("kind", ["qwen3_next", "qwen3_5_text"])
+def test_prompts_of_hybrids_are_planned_token_by_token(kind: str, tmp_path: Path) -> None:
+    build_reference(kind, tmp_path)
+    plan = plan_decoder(tmp_path, ["m1", "m5"], contexts=[64], lengths=[1, 8], prompt=20)
+    assert plan.ok
+    assert plan.notes == (ONE_BY_ONE,)
+    for chip in plan.chips:
+        (one,) = chip.contexts
+        assert one.prefill is not None
+        assert one.decode is not None
+        assert one.prefill.tokens == 20
+        assert one.prefill.microseconds == pytest.approx(20 * one.decode.microseconds)
+        assert [(pair.verdict, pair.rules) for pair in chip.pairs] == [("legal", ()), ("illegal", ())]
+        assert chip.pairs[1].reason == "a gated delta net takes one token at a time"
 
 
 def test_a_plan_of_a_large_model_takes_little_memory() -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NEXT, LATER = "qwen3_next", "qwen3_5_text"
 FULL, LINEAR = "full_attention", "linear_attention"
+ONE_BY_ONE = "prompts run token by token, and nothing is verified together: a gated delta net takes one token at a time"
 ROTATED = 0.25
 """The share of a head that rotary positions turn where the settings do not say it."""
 
@@ -72,7 +73,8 @@ def describe(settings: ModelSettings) -> DecoderConfig:
         )
         for number, layer in enumerate(plan.layers)
     )
-    return replace(plan, layers=layers, rope=read_rope(settings, head_width, fraction=ROTATED))
+    notes = (*plan.notes, ONE_BY_ONE) if LINEAR in kinds else plan.notes
+    return replace(plan, layers=layers, rope=read_rope(settings, head_width, fraction=ROTATED), notes=notes)
 
 
 def gated(mixer: AttentionSpec | DeltaNetSpec) -> AttentionSpec:
