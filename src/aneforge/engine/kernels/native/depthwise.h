@@ -14,7 +14,7 @@
 #include "multiply.h"
 
 /* Lanes that are summed at the same time, so that additions do not wait for each other. */
-#define STRETCH (4 * LANES)
+#define TOGETHER (4 * LANES)
 
 /* What one channel needs; the planes and the offsets of taps are laid out alike for all. */
 struct channel {
@@ -33,12 +33,12 @@ static inline int64_t depthwise_plane(const struct plan *plan) {
 }
 
 static inline int64_t depthwise_stretches(const struct plan *plan) {
-    return ((plan->down.out - 1) * depthwise_pitch(plan) + plan->across.out + STRETCH - 1) / STRETCH;
+    return ((plan->down.out - 1) * depthwise_pitch(plan) + plan->across.out + TOGETHER - 1) / TOGETHER;
 }
 
 /* Numbers of all planes, and of what the last stretch reads behind them. */
 static inline size_t depthwise_numbers(const struct plan *plan) {
-    return (size_t)(plan->down.phases * plan->across.phases * depthwise_plane(plan) + STRETCH);
+    return (size_t)(plan->down.phases * plan->across.phases * depthwise_plane(plan) + TOGETHER);
 }
 
 static size_t share_channel(const struct plan *plan, char *memory, struct channel *channel) {
@@ -50,7 +50,7 @@ static size_t share_channel(const struct plan *plan, char *memory, struct channe
     channel->kept_from = part(&share, taps, sizeof(float));
     channel->offsets = part(&share, taps, sizeof(int64_t));
     channel->planes = part(&share, depthwise_numbers(plan), sizeof(float));
-    channel->halves = part(&share, (size_t)(depthwise_stretches(plan) * STRETCH), sizeof(uint16_t));
+    channel->halves = part(&share, (size_t)(depthwise_stretches(plan) * TOGETHER), sizeof(uint16_t));
     channel->line = part(&share, (size_t)depthwise_pitch(plan), sizeof(uint16_t));
     return share.used;
 }
@@ -110,18 +110,18 @@ static void measure_channel(const uint16_t *image, int64_t count, uint16_t *larg
 }
 
 #if HAS_FLOATS
-#define STRETCH_VECTORS (STRETCH / FLOAT_LANES)
+#define TOGETHER_VECTORS (TOGETHER / FLOAT_LANES)
 
 /* Sums of one stretch in units; where nothing can be dropped nothing is compared. */
 static inline __attribute__((always_inline)) void sum_floats(const struct plan *plan, const struct channel *channel,
                                                              const float *from, const bool guarded, int32_t start,
                                                              int32_t *totals) {
-    some_floats sums[STRETCH_VECTORS];
-    for (int v = 0; v < STRETCH_VECTORS; v++) sums[v] = spread_float(FLOAT_MAGIC);
+    some_floats sums[TOGETHER_VECTORS];
+    for (int v = 0; v < TOGETHER_VECTORS; v++) sums[v] = spread_float(FLOAT_MAGIC);
     for (int64_t tap = 0; tap < plan->taps; tap++) {
         const some_floats factor = spread_float(channel->factors[tap]), least = spread_float(channel->kept_from[tap]);
         const float *const seen = from + channel->offsets[tap];
-        for (int v = 0; v < STRETCH_VECTORS; v++) {
+        for (int v = 0; v < TOGETHER_VECTORS; v++) {
             const some_floats values = *(const some_floats *)(seen + v * FLOAT_LANES);
             const some_floats magnitude = (some_floats)((some_words)values & 0x7FFFFFFF);
             const some_floats partner =
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void sum_floats(const struct plan *
             sums[v] = fused_floats(factor, partner, sums[v]);
         }
     }
-    for (int v = 0; v < STRETCH_VECTORS; v++)
+    for (int v = 0; v < TOGETHER_VECTORS; v++)
         *(some_words *)(totals + v * FLOAT_LANES) = (some_words)sums[v] - (int32_t)FLOAT_MAGIC_BITS + start;
 }
 
@@ -147,19 +147,19 @@ static void sum_guarded(const struct plan *plan, const struct channel *channel, 
 /* The same in double. */
 static void sum_doubles(const struct plan *plan, const struct channel *channel, const float *from, int32_t start,
                         int32_t *totals) {
-    reals sums[STRETCH / REALS];
-    int64_t bits[STRETCH];
-    for (int v = 0; v < STRETCH / REALS; v++) sums[v] = (reals){0} + DOUBLE_MAGIC;
+    reals sums[TOGETHER / REALS];
+    int64_t bits[TOGETHER];
+    for (int v = 0; v < TOGETHER / REALS; v++) sums[v] = (reals){0} + DOUBLE_MAGIC;
     for (int64_t tap = 0; tap < plan->taps; tap++) {
         const double factor = channel->wide_factors[tap], kept = channel->wide_kept_from[tap];
-        for (int v = 0; v < STRETCH / REALS; v++) {
+        for (int v = 0; v < TOGETHER / REALS; v++) {
             const singles values = *(const singles *)(from + channel->offsets[tap] + v * REALS);
             const reals wide = __builtin_convertvector(values, reals);
             sums[v] += (reals)((wholes)(wide * factor) & (wholes)(magnitudes(wide) >= kept));
         }
     }
     memcpy(bits, sums, sizeof bits);
-    for (int lane = 0; lane < STRETCH; lane++) totals[lane] = (int32_t)bits[lane] + start;
+    for (int lane = 0; lane < TOGETHER; lane++) totals[lane] = (int32_t)bits[lane] + start;
 }
 
 typedef void (*summing)(const struct plan *, const struct channel *, const float *, int32_t, int32_t *);
@@ -219,9 +219,9 @@ static bool convolve_channel(const struct plan *plan, int64_t image, int64_t num
     if (!sum) return false;
     spread_channel(plan, pixels, channel);
     for (int64_t stretch = 0; stretch < depthwise_stretches(plan); stretch++) {
-        int32_t totals[STRETCH];
-        sum(plan, channel, channel->planes + stretch * STRETCH, start, totals);
-        leave_row(plan, number, totals, STRETCH, channel->halves + stretch * STRETCH);
+        int32_t totals[TOGETHER];
+        sum(plan, channel, channel->planes + stretch * TOGETHER, start, totals);
+        leave_row(plan, number, totals, TOGETHER, channel->halves + stretch * TOGETHER);
     }
     uint16_t *const out = (uint16_t *)plan->out + image * plan->out_batch + number * plan->out_group;
     gather_rows(plan, channel->halves, out);
