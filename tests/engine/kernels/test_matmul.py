@@ -156,6 +156,23 @@ def test_deep_sums_go_block_by_block(path: str, rows: int, depth: int, columns: 
 
 
 @on_every_path
+@pytest.mark.parametrize("scale", [40.0, 300.0, 1200.0])
+@pytest.mark.parametrize(("rows", "columns"), [(40, 50), (28, 130), (17, 16)])
+def test_large_products_among_small_ones(path: str, scale: float, rows: int, columns: int) -> None:
+    """Products on both sides of 64, halfway between units, and some that are dropped, at the same steps."""
+    generator = np.random.default_rng(rows)
+    x = generator.standard_normal((rows, 200)) * scale
+    w = generator.standard_normal((200, columns)) / 16
+    w *= 2.0 ** np.where(generator.random((200, 1)) < 0.3, generator.integers(-9, 2, (200, 1)), 0)
+    x[:, ::7] = (2 * generator.integers(0, 8, (rows, 29)) + 1) * 2.0**-9  # ties with the next ones
+    w[::7] = (2 * generator.integers(0, 8, (29, columns)) + 1) * 2.0**-8
+    x[generator.random(x.shape) < 0.02] = 2.0**-14
+    left, right = x.astype(np.float16), w.astype(np.float16)
+    with using(path=path, threads=2):
+        assert_same_bits(matmul(left, right), golden.matmul(left, right))
+
+
+@on_every_path
 def test_a_product_does_not_depend_on_threads(path: str) -> None:
     generator = np.random.default_rng(0)
     x = generator.standard_normal((300, 200)).astype(np.float16)

@@ -11,6 +11,8 @@
 #include "numbers.h"
 #include "strip.h"
 
+#if !OWN_DOUBLES
+
 /* Undo the conversion of `panel.h` for steps first ... last - 1: the factors in double, and the magnitudes from which on
  * their partners are kept. */
 static void widen(const float *stored, int32_t rows, int32_t first, int32_t last, double *factors, double *kept_from) {
@@ -23,8 +25,6 @@ static void widen(const float *stored, int32_t rows, int32_t first, int32_t last
         factors[i] = (double)float_of_bits(bits) * (1.0 + 0x1p-41);
     }
 }
-
-#if !OWN_DOUBLES
 
 #define DOUBLE_VECTORS (LANES / REALS)
 

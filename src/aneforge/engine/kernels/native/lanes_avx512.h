@@ -114,63 +114,6 @@ static void multiply_floats(const struct strip *strip) {
     kernels[row_choice][strip->vectors - 1](strip);
 }
 
-/* The same in double: four rows times three vectors, each in two halves. */
-#define HALF (LANES / 2)
-#define DOUBLE_ROWS 4
-
-static inline __attribute__((always_inline)) void wide_step_512(const struct strip *strip, uint32_t k, int32_t first_row,
-                                                                const int rows, const int vectors, const bool guarded,
-                                                                __m512d *sums) {
-    const size_t at = (size_t)k * (size_t)strip->rows + (size_t)first_row, offset = strip->offsets[k];
-    const limit *const limits = (const limit *)strip->limits + at;
-#pragma GCC unroll 6
-    for (int half = 0; half < 2 * vectors; half++) {
-        const size_t place = offset + strip->bases[half / 2] + (size_t)(half % 2 * HALF);
-        const __m512d right = _mm512_cvtps_pd(_mm256_loadu_ps(strip->values + place));
-        const __m128i exponents = _mm_loadl_epi64((const __m128i *)(strip->exponents + place));
-#pragma GCC unroll 4
-        for (int row = 0; row < rows; row++) {
-            const __m512d factor = _mm512_set1_pd(strip->factors[at + (size_t)row]);
-            const __m128i least = _mm_set1_epi8((char)limits[row]);
-            const __mmask8 kept = guarded ? (__mmask8)_mm_cmpgt_epu8_mask(exponents, least) : 0xFF;
-            __m512d *const sum = &sums[row * 2 * vectors + half];
-            *sum = _mm512_mask3_fmadd_pd(factor, right, *sum, kept);
-        }
-    }
-}
-
-static inline __attribute__((always_inline)) void wide_multiply_512(const struct strip *strip, int32_t first_row,
-                                                                    const int rows, const int vectors) {
-    __m512d sums[DOUBLE_ROWS * 2 * TILE_VECTORS];
-#pragma GCC unroll 24
-    for (int i = 0; i < rows * 2 * vectors; i++) sums[i] = _mm512_set1_pd(DOUBLE_MAGIC);
-    for (int32_t t = 0; t < strip->plain_count; t++)
-        wide_step_512(strip, strip->plain[t], first_row, rows, vectors, false, sums);
-    for (int32_t t = 0; t < strip->guarded_count; t++)
-        wide_step_512(strip, strip->guarded[t], first_row, rows, vectors, true, sums);
-    /* The lower half of the bits is the sum, modulo 2^32; no sum that is used passes 2^31. */
-#pragma GCC unroll 4
-    for (int row = 0; row < rows; row++)
-#pragma GCC unroll 6
-        for (int half = 0; half < 2 * vectors; half++) {
-            __m256i *const place = (__m256i *)(strip->totals + (first_row + row) * TILE_LANES + half * HALF);
-            const __m256i sum = _mm512_cvtepi64_epi32(_mm512_castpd_si512(sums[row * 2 * vectors + half]));
-            _mm256_storeu_si256(place, _mm256_add_epi32(_mm256_loadu_si256(place), sum));
-        }
-}
-
-static inline __attribute__((always_inline)) void wide_rows_512(const struct strip *strip, const int vectors) {
-    int32_t row = 0;
-    for (; row + DOUBLE_ROWS <= strip->rows; row += DOUBLE_ROWS) wide_multiply_512(strip, row, DOUBLE_ROWS, vectors);
-    for (; row < strip->rows; row++) wide_multiply_512(strip, row, 1, vectors);
-}
-
-static void multiply_doubles(const struct strip *strip) {
-    if (strip->vectors == 3) wide_rows_512(strip, 3);
-    if (strip->vectors == 2) wide_rows_512(strip, 2);
-    if (strip->vectors == 1) wide_rows_512(strip, 1);
-}
-
 /* Sort the steps first ... last - 1 into those at which nothing can be dropped and the others; steps at which one side
  * is all zeros are in neither. The lists have room for 16 more than there are steps. */
 static void sort_steps(struct strip *strip, const uint8_t *left_least, const uint8_t *right_least, int32_t first,
@@ -349,22 +292,23 @@ static void measure_eight(const float *values, int32_t steps, float *most, float
 
 /* Some steps of eight rows of fp16 numbers that lie side by side; false where one is infinite. */
 static bool pack_eight(const uint16_t *rows, int64_t row_step, int32_t count, float *values, limit *limits,
-                       uint8_t *least) {
+                       uint8_t *least, uint16_t *const largest[2]) {
     const __m512i one = _mm512_set1_epi16(1);
     for (int32_t first = 0; first < count; first += PACKED_STEPS) {
         const int32_t steps = count - first < PACKED_STEPS ? count - first : PACKED_STEPS;
         const __mmask32 there = steps < PACKED_STEPS ? (1u << steps) - 1 : 0xFFFFFFFFu;
-        __m512i lines[8], most = _mm512_setzero_si512(), fewest = _mm512_set1_epi16(-1);
+        __m512i lines[8], most[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()}, fewest = _mm512_set1_epi16(-1);
 #pragma GCC unroll 8
         for (int row = 0; row < 8; row++) {
             lines[row] = _mm512_maskz_loadu_epi16(there, rows + row * row_step + first);
             /* The next eight rows come from far away, while these are multiplied. */
             _mm_prefetch((const char *)(rows + (row + 8) * row_step + first), _MM_HINT_T1);
             const __m512i magnitude = _mm512_and_si512(lines[row], _mm512_set1_epi16(0x7FFF));
-            most = _mm512_max_epu16(most, magnitude);
+            most[row / 4] = _mm512_max_epu16(most[row / 4], magnitude);
             fewest = _mm512_min_epu16(fewest, _mm512_sub_epi16(magnitude, one)); /* that of zero is the largest */
         }
-        if (_mm512_cmpge_epu16_mask(most, _mm512_set1_epi16(0x7C00))) return false;
+        if (_mm512_cmpge_epu16_mask(_mm512_max_epu16(most[0], most[1]), _mm512_set1_epi16(0x7C00))) return false;
+        for (int half = 0; half < 2; half++) _mm512_mask_storeu_epi16(largest[half] + first, there, most[half]);
         const __m512i field = _mm512_max_epu16(_mm512_srli_epi16(_mm512_add_epi16(fewest, one), 10), one);
         const __m512i biased = _mm512_add_epi16(field, _mm512_set1_epi16(EXPONENT_BIAS - 15));
         const __mmask32 zeros = _mm512_cmpeq_epi16_mask(fewest, _mm512_set1_epi16(-1));
@@ -392,6 +336,7 @@ static bool pack_eight(const uint16_t *rows, int64_t row_step, int32_t count, fl
     return true;
 }
 
+#include "doubles_avx512.h"
 #include "leave_avx512.h"
 
 #endif

@@ -39,7 +39,8 @@ static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t greater(int64_t x, int64_t y) { return x > y ? x : y; }
 
 size_t panel_size(const struct plan *plan, size_t limit_bytes) {
-    const size_t bytes = panel_numbers(plan) * (sizeof(float) + limit_bytes) + (size_t)plan->most_depth +
+    const size_t bytes = panel_numbers(plan) * (sizeof(float) + limit_bytes) +
+                         (size_t)plan->most_depth * (1 + 2 * sizeof(uint16_t)) +
                          2 * sizeof(float) * (size_t)plan->most_pieces;
     return ((bytes + 63) & ~(size_t)63) * (size_t)plan->sums;
 }

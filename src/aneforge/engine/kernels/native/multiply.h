@@ -71,6 +71,7 @@ static size_t share_out(const struct plan *plan, char *memory, struct worker *wo
     region->segments = part(&share, vectors * LANES, sizeof(struct segment));
     region->piece = part(&share, pieces, sizeof(struct piece));
     region->least = part(&share, sums * tiles * depth, 1);
+    region->step_largest = part(&share, OWN_DOUBLES ? sums * tiles * depth : 0, sizeof(float));
     region->largest = part(&share, pieces, sizeof(float));
     region->square_norm = part(&share, sums * pieces, sizeof(float));
     region->squares = part(&share, matrix ? 0 : planes + TAIL, sizeof(float));
@@ -78,10 +79,13 @@ static size_t share_out(const struct plan *plan, char *memory, struct worker *wo
     region->row = part(&share, (size_t)(2 * plan->plane_pitch + 2), sizeof(float));
     worker->lists.plain = part(&share, depth + LANES, sizeof(uint32_t));
     worker->lists.guarded = part(&share, depth + LANES, sizeof(uint32_t));
+    worker->lists.single = part(&share, OWN_DOUBLES ? depth + LANES : 0, sizeof(uint32_t));
+    for (int half = 0; half < 2; half++)
+        worker->lists.in_double[half] = part(&share, OWN_DOUBLES ? depth + LANES : 0, sizeof(uint32_t));
     worker->lists.every = part(&share, depth, sizeof(uint32_t));
     worker->runs = part(&share, sums * pieces, sizeof(struct run));
-    worker->factors = part(&share, sums * panel_numbers(plan), sizeof(double));
-    worker->kept_from = part(&share, sums * panel_numbers(plan), sizeof(double));
+    worker->factors = part(&share, OWN_DOUBLES ? 0 : sums * panel_numbers(plan), sizeof(double));
+    worker->kept_from = part(&share, OWN_DOUBLES ? 0 : sums * panel_numbers(plan), sizeof(double));
     worker->panel = part(&share, plan->packed ? 0 : 1, plan->panel_bytes);
     worker->totals = part(&share, open_tiles * sums * TILE_TOTALS, sizeof(int32_t));
     worker->reach = part(&share, open_tiles * sums, sizeof(double));
@@ -153,6 +157,7 @@ static void do_tile(const struct plan *plan, struct worker *worker, int64_t bloc
         const size_t least = ((size_t)sum * (size_t)plan->most_tiles + (size_t)tile) * (size_t)plan->most_depth;
         struct strip strip = {.left = panel.values,
                               .limits = panel.limits,
+                              .largest = {panel.largest[0], panel.largest[1]},
                               .factors = worker->factors + (size_t)sum * panel_numbers(plan),
                               .kept_from = worker->kept_from + (size_t)sum * panel_numbers(plan),
                               .rows = rows,
@@ -162,8 +167,9 @@ static void do_tile(const struct plan *plan, struct worker *worker, int64_t bloc
                               .vectors = region->tile_first[tile + 1] - region->tile_first[tile],
                               .totals = totals + sum * TILE_TOTALS};
         for (int32_t v = 0; v < strip.vectors; v++) strip.bases[v] = region->bases[region->tile_first[tile] + v];
-        *failed = !add_runs(&strip, worker->runs + sum * plan->most_pieces, worker->run_count[sum], panel.least,
-                            sorted ? region->least + least : NULL, &worker->lists, &reach[sum]);
+        const struct steps steps = {panel.least, sorted ? region->least + least : NULL, region->step_largest + least};
+        *failed = !add_runs(&strip, worker->runs + sum * plan->most_pieces, worker->run_count[sum], &steps,
+                            &worker->lists, &reach[sum]);
     }
     if (block + 1 < plan->blocks) return;
     if (!*failed && direct && plan->special)
@@ -178,6 +184,7 @@ static void convert_block(const struct plan *plan, struct worker *worker, int64_
     region->channels = (int32_t)at_most(plan->channels - first, plan->block_channels);
     region->depth = (int32_t)(region->channels * plan->taps);
     region->pieces = pieces_of(plan, region->channels, region->piece);
+    region->largest_known = false;
     if (plan->layout == LAYOUT_MATRIX) convert_matrix(plan, region, first);
     if (plan->layout != LAYOUT_MATRIX) convert_images(plan, region, first);
 #if HAS_FLOATS
@@ -185,15 +192,20 @@ static void convert_block(const struct plan *plan, struct worker *worker, int64_
 #endif
 }
 
-/* Cut k into runs for one panel, and widen what goes in double. */
+/* Cut k into runs for one panel, and prepare what goes in double. */
 static void prepare_runs(const struct plan *plan, struct worker *worker, char *memory, int32_t sum, int64_t row) {
     const struct panel panel = panel_at(plan, memory, sum, panel_rows(plan->rows - row));
     struct run *const runs = worker->runs + sum * plan->most_pieces;
     const int32_t count = find_runs(plan, &worker->region, &panel, sum, runs);
-    const size_t at = (size_t)sum * panel_numbers(plan);
     for (int32_t r = 0; r < count; r++)
-        if (runs[r].in_double)
+        if (runs[r].in_double) {
+#if OWN_DOUBLES
+            find_largest(plan, &worker->region);
+#else
+            const size_t at = (size_t)sum * panel_numbers(plan);
             widen(panel.values, panel.rows, runs[r].first, runs[r].last, worker->factors + at, worker->kept_from + at);
+#endif
+        }
     worker->run_count[sum] = count;
 }
 

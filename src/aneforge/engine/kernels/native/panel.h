@@ -31,6 +31,7 @@ struct panel {
     float *values;      /* [k][rows] */
     limit *limits;      /* [k][rows] */
     uint8_t *least;     /* [k] least exponent byte of the rows */
+    uint16_t *largest[2]; /* [k] magnitudes of the largest of four rows each */
     float *sum_norm;    /* [piece] largest sum of magnitudes of a row */
     float *square_norm; /* [piece] largest root of the sum of squares of a row */
 };
@@ -46,6 +47,10 @@ static struct panel panel_at(const struct plan *plan, char *memory, int32_t sum,
     next += pieces * sizeof(float);
     panel.square_norm = (float *)next;
     next += pieces * sizeof(float);
+    for (int half = 0; half < 2; half++) {
+        panel.largest[half] = (uint16_t *)next;
+        next += (size_t)plan->most_depth * sizeof(uint16_t);
+    }
     panel.limits = (limit *)next;
     next += numbers * sizeof(limit);
     panel.least = (uint8_t *)next;
@@ -99,6 +104,13 @@ static void lower_least(const uint16_t *halves, int32_t count, uint8_t *least) {
     }
 }
 
+static void raise_largest(const uint16_t *halves, int32_t count, uint16_t *largest) {
+    for (int32_t t = 0; t < count; t++) {
+        const uint16_t magnitude = halves[t] & 0x7FFFu;
+        largest[t] = magnitude > largest[t] ? magnitude : largest[t];
+    }
+}
+
 /* Lay rows side by side; the count is a multiple of 8. */
 static void interleave(uint16_t halves[PANEL_ROWS][ROW_STEPS], int32_t rows, int32_t count, uint16_t *to) {
     if (rows == PANEL_ROWS) {
@@ -126,15 +138,18 @@ static void pack_steps(const struct plan *plan, int64_t place, int64_t rows_ther
     const bool plain = plan->element == ANEFORGE_FP16 && plan->layout != LAYOUT_WINOGRAD && plan->left_step == 1;
     if (plain && rows == PANEL_ROWS && rows_there >= PANEL_ROWS &&
         pack_eight((const uint16_t *)plan->left + place + k, plan->left_row, count, panel->values + (size_t)to * PANEL_ROWS,
-                   panel->limits + (size_t)to * PANEL_ROWS, panel->least + to))
+                   panel->limits + (size_t)to * PANEL_ROWS, panel->least + to,
+                   (uint16_t *const[2]){panel->largest[0] + to, panel->largest[1] + to}))
         return;
 #endif
     memset(panel->least + to, EXPONENT_OF_ZERO, (size_t)count);
+    for (int half = 0; half < 2; half++) memset(panel->largest[half] + to, 0, (size_t)count * sizeof(uint16_t));
     for (int32_t row = 0; row < rows; row++) {
         const int32_t there = row < rows_there ? count : 0;
         if (there) copy_steps(plan, place + row * plan->left_row, sum, k, count, halves[row]);
         memset(halves[row] + there, 0, (size_t)(whole - there) * sizeof(uint16_t));
         lower_least(halves[row], there, panel->least + to);
+        raise_largest(halves[row], there, panel->largest[row / 4] + to);
     }
     interleave(halves, rows, whole, together);
     float *const values = panel->values + (size_t)to * (size_t)rows;

@@ -37,6 +37,8 @@ struct region {
     uint8_t *exponents;
     uint32_t *offsets;          /* [sum][k] */
     uint8_t *least;             /* [sum][tile][k] */
+    float *step_largest;        /* [sum][tile][k], where it is known */
+    bool largest_known;
     float *largest;             /* [group of channels] */
     float *square_norm;         /* [sum][group of channels] */
     float *squares;             /* one channel's planes */
@@ -325,6 +327,23 @@ static void find_least(const struct plan *plan, struct region *region) {
                 least[k] = least_exponent(region->exponents + offsets[k], bases, vectors);
         }
     }
+}
+#endif
+
+#if OWN_DOUBLES
+/* The largest magnitude of every tile at every step, once for each block. */
+static void find_largest(const struct plan *plan, struct region *region) {
+    for (int32_t sum = 0; sum < plan->sums && !region->largest_known; sum++)
+        for (int32_t tile = 0; tile < region->tiles; tile++) {
+            const uint32_t *const bases = region->bases + region->tile_first[tile];
+            const int32_t vectors = region->tile_first[tile + 1] - region->tile_first[tile];
+            const uint32_t *const offsets = region->offsets + (size_t)sum * (size_t)plan->most_depth;
+            float *const largest =
+                region->step_largest + (size_t)(sum * plan->most_tiles + tile) * (size_t)plan->most_depth;
+            for (int32_t k = 0; k < region->depth; k++)
+                largest[k] = largest_in_tile(region->values + offsets[k], bases, vectors);
+        }
+    region->largest_known = true;
 }
 #endif
 

@@ -7,8 +7,9 @@
 
 struct strip {
     const float *left;  /* [k][rows], converted as panel.h says */
+    const uint16_t *largest[2]; /* [k] magnitudes of the largest of four rows each */
     const void *limits; /* [k][rows], what a partner must exceed to be kept; in the form of the path */
-    const double *factors, *kept_from; /* [k][rows], where sums go in double: see doubles.h */
+    const double *factors, *kept_from; /* [k][rows], where sums go in double: see doubles.h; null where a path has its own way */
     int32_t rows;                      /* 1, 2, 4 or 8 */
     const float *values;
     const uint8_t *exponents;

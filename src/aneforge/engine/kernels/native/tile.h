@@ -56,27 +56,65 @@ static double largest_total(const int32_t *totals, int32_t rows, int32_t vectors
 
 struct lists {
     uint32_t *plain, *guarded, *every;
+    uint32_t *single, *in_double[2]; /* further ones of paths that split runs in double */
 };
 
+/* What is known of the steps of a tile: least exponent bytes, by which steps are sorted, and largest magnitudes. */
+struct steps {
+    const uint8_t *left_least, *right_least; /* or null, and steps are not sorted */
+    const float *right_largest;
+};
+
+/* Choose the lists of k of a run. */
+static inline void choose_steps(struct strip *strip, const struct run *run, const struct steps *steps,
+                                const struct lists *lists) {
+    if (steps->right_least) {
+        sort_steps(strip, steps->left_least, steps->right_least, run->first, run->last, lists->plain, lists->guarded);
+        return;
+    }
+    strip->plain_count = 0;
+    strip->guarded = lists->every + run->first;
+    strip->guarded_count = run->last - run->first;
+}
+
+/* Add the products of a run. */
+static void add_run(struct strip *strip, const struct run *run, const struct steps *steps, const struct lists *lists) {
+#if OWN_DOUBLES
+    if (run->in_double && steps->right_least && strip->rows % DOUBLE_ROWS == 0) {
+        struct split splits[2] = {{.single = lists->plain, .in_double = lists->in_double[0]},
+                                  {.single = lists->single, .in_double = lists->in_double[1]}};
+        split_steps(strip, steps->left_least, steps->right_least, steps->right_largest, run->first, run->last,
+                    lists->guarded, splits);
+        multiply_both(strip, splits);
+        return;
+    }
+#endif
+    choose_steps(strip, run, steps, lists);
+    if (run->in_double) multiply_doubles(strip);
+    if (!run->in_double) multiply_floats(strip);
+}
+
+/* The next run; several in double are one, as far as sums that have come so far cannot pass the edge on the way. */
+static inline struct run joined_run(const struct run *runs, int32_t *next, int32_t count, double reach) {
+    struct run run = runs[(*next)++];
+    for (; *next < count && run.in_double && runs[*next].in_double; (*next)++) {
+        if (reach + run.bound + runs[*next].bound >= SAFE_REACH) break;
+        run.last = runs[*next].last;
+        run.bound += runs[*next].bound;
+    }
+    return run;
+}
+
 /* Add the products of one block to a tile's sums. Return false where they might pass the edge. */
-static bool add_runs(struct strip *strip, const struct run *runs, int32_t count, const uint8_t *left_least,
-                     const uint8_t *right_least, const struct lists *lists, double *reach) {
-    for (int32_t r = 0; r < count; r++) {
-        const struct run *const run = &runs[r];
-        if (*reach + run->bound >= SAFE_REACH) {
+static bool add_runs(struct strip *strip, const struct run *runs, int32_t count, const struct steps *steps,
+                     const struct lists *lists, double *reach) {
+    for (int32_t r = 0; r < count;) {
+        if (*reach + runs[r].bound >= SAFE_REACH)
             *reach = largest_total(strip->totals, strip->rows, strip->vectors);
-            if (*reach + run->bound >= SAFE_REACH) return false;
-        }
-        *reach += run->bound;
-        if (right_least) {
-            sort_steps(strip, left_least, right_least, run->first, run->last, lists->plain, lists->guarded);
-        } else {
-            strip->plain_count = 0;
-            strip->guarded = lists->every + run->first;
-            strip->guarded_count = run->last - run->first;
-        }
-        if (run->in_double) multiply_doubles(strip);
-        if (!run->in_double) multiply_floats(strip);
+        const struct run run = joined_run(runs, &r, count, *reach);
+        if (*reach + run.bound >= SAFE_REACH) return false;
+        *reach += run.bound;
+        add_run(strip, &run, steps, lists);
     }
     return true;
 }
