@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from aneforge.ops.types import Array
 
-__all__ = ["euclidean_length", "logistic", "rectify", "reshape_along", "return_unchanged", "softmax", "wide"]
+__all__ = ["euclidean_length", "in_type", "logistic", "rectify", "reshape_along", "return_unchanged", "softmax", "wide"]
 
 
 def return_unchanged(x: Array) -> Array:
@@ -55,6 +57,11 @@ def reshape_along(values: Array, rank: int, axis: int = 1) -> Array:
     (1, 3, 1, 1)
     """
     return values.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
+
+
+def in_type(x: Array | np.generic[Any], dtype: npt.DTypeLike) -> Array:
+    """Return values in a type, a lone number as an array too."""
+    return np.asarray(x, dtype) if isinstance(x, np.generic) else x.astype(dtype)
 
 
 def wide(x: Array) -> Array:

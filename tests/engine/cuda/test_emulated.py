@@ -15,8 +15,9 @@ from aneforge.engine import golden
 from aneforge.engine.cuda.executable import DeviceExecutable
 from aneforge.engine.cuda.single import run_operation
 from aneforge.engine.cuda.tensors import UnsuitedError
+from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.execution.run import prepare
-from aneforge.errors import BackendUnavailableError
+from aneforge.errors import BackendUnavailableError, NotSupportedError
 from aneforge.ops.table import find_op
 from aneforge.targets import resolve
 from cuda_emulation import EmulatedDevice, compiler
@@ -104,9 +105,54 @@ def test_layers_and_slots(name: str, target: str) -> None:
 def test_a_layer_without_kernels_runs_on_the_host_and_is_listed() -> None:
     generator = np.random.default_rng(6)
     x = af.input((1, 2, 4, 4), name="x")
-    machine = expect_same_as_cpu(af.sort(x).relu(), "h16", {"x": halves(generator, SAMPLES, 1, 2, 4, 4)})
+    graph = af.local_response_norm(x, size=3).relu()
+    machine = expect_same_as_cpu(graph, "h16", {"x": halves(generator, SAMPLES, 1, 2, 4, 4)})
     (said,) = machine.on_host
-    assert "sort" in said
+    assert "local_response_norm" in said
+
+
+def test_a_strict_compile_refuses_what_would_run_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aneforge.runtime.gpu.this_gpu", EmulatedDevice)
+    monkeypatch.setattr("aneforge.engine.cuda.device.obstacle", lambda: None)
+    x = af.input((1, 4, 8, 8), name="x")
+    graph = af.concat([x, x], 1)
+    assert af.compile(graph, target="h16", backend="cuda", strict=True).remarks == ()
+
+    def unsuited(*_: object) -> None:
+        raise UnsuitedError("no kernel")
+
+    monkeypatch.setattr("aneforge.engine.cuda.device_operations.Operations.run", unsuited)
+    model = af.compile(graph, target="h16", backend="cuda")
+    assert [remark for remark in model.remarks if "concat" in remark and "runs on the host" in remark]
+    with pytest.raises(NotSupportedError, match="would run on the host"):
+        af.compile(graph, target="h16", backend="cuda", strict=True)
+
+
+MEANINGS: dict[str, tuple[dict[str, Any], Callable[[np.random.Generator], Array]]] = {
+    "resize_bilinear": (
+        {"target_size_height": 7, "target_size_width": 3, "sampling_mode": "OFFSET_CORNERS"},
+        lambda g: halves(g, 1, 2, 5, 4),
+    ),
+    "sort": ({"axis": -1}, lambda g: g.choice([0.0, -0.0, 1.5, np.inf, np.nan, -2.0], (3, 9)).astype(np.float16)),
+    "topk": ({"k": 3, "axis": -1}, lambda g: g.integers(-3, 4, (4, 8)).astype(np.float16)),
+    "cumsum": ({"axis": 1, "exclusive": True, "reverse": True}, lambda g: halves(g, 2, 6, 3, size=0.1)),
+    "square": ({}, lambda g: g.integers(-128, 128, (4, 7)).astype(np.int8)),
+    "reduce_sum": ({"axes": (1,)}, lambda g: g.integers(-(2**31), 2**31 - 1, (4, 7)).astype(np.int32)),
+}
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_mathematics_without_arithmetic_of_its_own(name: str) -> None:
+    """What has its meaning alone is done step by step in NumPy's order, real numbers in float64, others wrapping."""
+    attributes, draw = MEANINGS[name]
+    target, complete = resolve("h16"), find_op(name).complete(attributes)
+    x = np.stack([draw(np.random.default_rng(seed)) for seed in range(SAMPLES)])
+    got = run_operation(EmulatedDevice(), name, target, {"x": x}, {}, complete)
+    for sample in range(SAMPLES):
+        wanted = arithmetic(name, target).golden_results({"x": x[sample]}, complete)
+        for one, other in zip(wanted, got, strict=True):
+            assert one.dtype == other.dtype
+            assert np.ascontiguousarray(one).tobytes() == other[sample].tobytes()
 
 
 def test_memory_that_does_not_suffice_means_fewer_samples_at_a_time() -> None:
@@ -157,6 +203,6 @@ def test_products_at_the_edges_of_the_arithmetic(start: float | None) -> None:
 
 def test_what_has_no_kernels_says_why() -> None:
     x = np.ones((1, 2, 3), np.float16)
-    complete = find_op("cumsum").complete({"axis": -1})
-    with pytest.raises(UnsuitedError, match="no kernel"):
-        run_operation(EmulatedDevice(), "cumsum", resolve("h16"), {"x": x}, {}, complete)
+    complete = find_op("local_response_norm").complete({"size": 3})
+    with pytest.raises(UnsuitedError, match="sum of real numbers"):
+        run_operation(EmulatedDevice(), "local_response_norm", resolve("h16"), {"x": x}, {}, complete)

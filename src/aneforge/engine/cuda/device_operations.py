@@ -7,16 +7,17 @@ comes out says which element goes where.
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
 from aneforge.engine import attention, crop, neuron, normalisation, planar, pooling, products, reductions
 from aneforge.engine.choices import choices
+from aneforge.engine.cuda.meanings import lay_out_meaning
 from aneforge.engine.cuda.primitives import HALF, SUM_HALF, SUM_SQUARE, Builder
 from aneforge.engine.cuda.product_launches import Multiplier
-from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
+from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, affine_pattern
 from aneforge.engine.kernels.norms import table_of_golden
 from aneforge.engine.kernels.reductions import reciprocal_counts
 from aneforge.engine.reductions import reciprocal_count
@@ -90,7 +91,9 @@ class Operations:
 
     # What an operation is.
 
-    def run(self, op: str, operands: Mapping[str, Operand], attributes: Attributes) -> tuple[Tensor, ...]:
+    def run(  # noqa: PLR0911 - form after form
+        self, op: str, operands: Mapping[str, Operand], attributes: Attributes
+    ) -> tuple[Tensor, ...]:
         """Lay out an operation for operands under its names and all attributes.
 
         Raises:
@@ -101,16 +104,18 @@ class Operations:
         if found.entry.copies:
             return self.copied(found, operands, attributes)
         if not self.takes(found, operands):
-            raise UnsuitedError("integers or bool")
+            return lay_out_meaning(self.builder, found.op, operands, attributes)
         if op in crop.FOR_TARGET:
             return self.sliced(found, operands, attributes)
-        if op in TABLED:
+        if op in TABLED or (op == "pow" and is_power_of_one(operands)):
             return self.tabled(found, operands, attributes)
         if op in NEAREST or (op == "resize" and attributes.get("interpolation_mode") == "NEAREST_NEIGHBOR"):
             return self.nearest(found, operands, attributes)
         function = self.function_of(op, found)
-        if function is None:
+        if function is None and found.function is not None:
             raise UnsuitedError("no kernel")
+        if function is None:
+            return lay_out_meaning(self.builder, found.op, operands, attributes)
         result = function(*(operands.get(operand.name) for operand in found.op.operands), **attributes)
         return cast("tuple[Tensor, ...]", result) if isinstance(result, tuple) else (result,)
 
@@ -156,6 +161,7 @@ class Operations:
             "minimum": partial(self.larger, "min"),
             **{name: partial(build.compare, name) for name in comparisons},
             "batch_norm": self.batch_norm,
+            "einsum": self.multiplier.einsum,
             "dynamic_goc": self.channel_gain_offset,
             "floor_div": self.floor_div,
             "max_pool": self.max_pool,
@@ -552,6 +558,14 @@ TABLED = frozenset(
 """Operations on every element by itself that may change its type."""
 
 
+def is_power_of_one(operands: Mapping[str, Operand]) -> bool:
+    """Return whether fp16 numbers are raised to one power that is known: a function of one number."""
+    x, y = operands["x"], operands["y"]
+    if not isinstance(x, Tensor) or not isinstance(y, np.ndarray):
+        return False
+    return x.dtype == HALF and y.size == 1 and y.ndim <= x.ndim
+
+
 def stand_in(value: Value) -> Array:
     """Return an array of the type of a value."""
     return np.broadcast_to(np.zeros((), value.dtype), value.shape)
@@ -592,23 +606,3 @@ def expect_elements(x: Tensor) -> None:
     """
     if x.size == 0:
         raise UnsuitedError("no elements")
-
-
-def affine_pattern(places: npt.NDArray[np.int64]) -> tuple[int, list[int]] | None:
-    """Return the first place and the steps along every axis, where places are such a pattern; else None.
-
-    >>> affine_pattern(np.arange(6).reshape(2, 3).T), affine_pattern(np.array([0, 2, 3])) is None
-    ((0, [1, 3]), True)
-    """
-    first = int(places.flat[0])
-    origin = (0,) * places.ndim
-    steps: list[int] = []
-    for axis, extent in enumerate(places.shape):
-        neighbour = tuple(int(one == axis) for one in range(places.ndim))
-        steps.append(int(places[neighbour]) - int(places[origin]) if extent > 1 else 0)
-    expected = first + reduce(
-        np.add.outer,
-        [np.arange(extent, dtype=np.int64) * step for extent, step in zip(places.shape, steps, strict=True)],
-        np.zeros((), np.int64),
-    )
-    return (first, steps) if np.array_equal(expected, places) else None

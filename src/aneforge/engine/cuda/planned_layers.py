@@ -324,14 +324,13 @@ class Layers:
     def note_most(self, op: str, weight: Tensor, *, transposed: bool) -> int:
         """Note the largest sum of magnitudes of computed weights, as `labels.most_of` finds it."""
         build = self.builder
-        held = build.contiguous(weight)
+        transposes = op == "conv_transpose"
+        held = build.contiguous(weight.swapaxes(0, 1) if transposes else weight)
         shape = held.shape
         batches = 1
-        if op in {"conv", "linear"}:
+        if transposes or op in {"conv", "linear"}:
             lines, depth = shape[0], held.size // max(shape[0], 1)
             line_step, depth_step = depth, 1
-        elif op == "conv_transpose":
-            raise UnsuitedError("kernels of a transposed convolution that are computed")
         elif held.ndim == 1:
             lines, depth, line_step, depth_step = 1, shape[0], 0, 1
         else:

@@ -32,8 +32,12 @@ __all__ = ["PAIRS", "Builder", "Extremes"]
 
 HALF = np.dtype(np.float16)
 MOST_AXES = 6
-NO_TABLE = (0, 0, 0, 1)
-"""The last fields of a product: the table of its results, flags, where they are noted, and results of a sample."""
+UNRECTIFIED = (0, 0, 0, 0, 1)
+"""The last fields of a product: whether negative results become 0, flags of what is no number and of −0, where those
+are noted, and how many results a sample has."""
+INFINITY_BITS, NEGATIVE_ZERO = 0x7C00, 0x8000
+PRODUCED = np.concatenate([np.arange(0x7C01), np.arange(0x8000, 0xFC01)])
+"""Bits that come out of a product: numbers and infinities."""
 WIDTH = 256
 MOST_BLOCKS = 132 * 16
 """Blocks of a grid over elements: as many as a large device holds at a time; each does several elements."""
@@ -227,20 +231,20 @@ class Builder:
         return out, place
 
     def lookup_next(self, x: Tensor, table: Array, key: object, flags: Array) -> tuple[Tensor, int]:
-        """Do as `lookup` with a value that nothing else asks for: a product looks its own results up."""
-        if x.buffer is not self.fresh or not x.dense or x.size * self.samples * 2 != x.buffer.nbytes:
+        """Do as `lookup` with a value that nothing else asks for: a product rectifies its own results."""
+        special, zero = int(flags[INFINITY_BITS]), int(flags[NEGATIVE_ZERO])
+        rectified = np.where(PRODUCED < NEGATIVE_ZERO, PRODUCED, 0)
+        expected = np.where(PRODUCED & 0x7FFF == INFINITY_BITS, special, np.where(PRODUCED == NEGATIVE_ZERO, zero, 0))
+        rectifies = np.array_equal(table[PRODUCED], rectified) and np.array_equal(flags[PRODUCED], expected)
+        whole = x.dense and x.size * self.samples * 2 == x.buffer.nbytes
+        if x.buffer is not self.fresh or not whole or not rectifies:
             return self.lookup(x, table, key, flags)
         place = self.word()
-        fields = (
-            self.table(table, ("table", key)),
-            self.table(flags, ("flags", flags.tobytes())),
-            self.word_at(place),
-            x.size,
-        )
         for number in (-2, -1):
             launch = self.plan.items[number]
             assert isinstance(launch, Launch)  # noqa: S101 - a product's
-            kept = launch.arguments[: -len(NO_TABLE)]
+            kept = launch.arguments[: -len(UNRECTIFIED)]
+            fields = (1, special, zero, self.word_at(place), x.size)
             self.plan.items[number] = replace(launch, arguments=(*kept, *fields))
         self.fresh = None
         return x, place

@@ -8,11 +8,12 @@ image of each sample.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
 from aneforge.engine import golden
+from aneforge.engine.cuda.meanings import Meant, moved
 from aneforge.engine.cuda.packing import (
     CHUNK,
     GROUP,
@@ -24,10 +25,12 @@ from aneforge.engine.cuda.packing import (
     packed_lines,
 )
 from aneforge.engine.cuda.plans import Address, Buffer, Role
-from aneforge.engine.cuda.primitives import HALF, NO_TABLE, Builder, Extremes
+from aneforge.engine.cuda.primitives import HALF, UNRECTIFIED, Builder, Extremes
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
 from aneforge.engine.kernels.arrays import places_of
 from aneforge.engine.rounding import to_fp16
+from aneforge.ops.labels import label_extents, labels_of
+from aneforge.ops.types import TensorType
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ MULTIPROCESSORS = 132
 RESIDENT = 5
 """Blocks of a product that a multiprocessor of a large device holds; with fewer it waits."""
 MOST_SLICES = 16
-CHUNKS_OF_A_BLOCK = 5
+CHUNKS_OF_A_BLOCK = 6
 """What a block costs beside its steps, in chunks of them."""
 
 
@@ -142,6 +145,41 @@ class Multiplier:
         )
         return out
 
+    def einsum(self, values: tuple[Value, ...], *, equation: str) -> Tensor:
+        """Return the sums of products over the labels that the result does not have, one after the other."""
+        build = self.builder
+        operands = [build.halves(value) for value in values]
+        first, second, result = labels_of(equation)
+        extents = label_extents([TensorType(one.shape) for one in operands], equation)
+        mine, other = ([label for label in result if label in own] for own in (first, second))
+        batch = [label for label in mine if label in other]
+        rows, columns = ([label for label in own if label not in batch] for own in (mine, other))
+        summed = [label for label in extents if label not in result]
+
+        def lines(tensor: Tensor, labels: str, along: list[str]) -> Lines:
+            apart = [0 if extent == 1 else step for extent, step in zip(tensor.shape, tensor.steps, strict=True)]
+
+            def places(axes: list[str]) -> Places:
+                steps = [sum(apart[i] for i, one in enumerate(labels) if one == label) for label in axes]
+                return places_of([extents[label] for label in axes], steps)
+
+            by_batch = places_of([build.samples], [tensor.sample])
+            return Lines(tensor, np.add.outer(by_batch, places(batch)).ravel(), places(along), places(summed))
+
+        order = [*batch, *rows, *columns]
+        out = build.empty([extents[label] for label in order])
+        height, width = (math.prod(extents[label] for label in own) for own in (rows, columns))
+        count = build.samples * math.prod(extents[label] for label in batch)
+        self.multiply(
+            lines(operands[0], first, rows),
+            lines(operands[1], second, columns),
+            Out(out, np.arange(count) * height * width, width, np.arange(width)),
+            After(),
+        )
+        found = [order.index(label) for label in result]
+        shape, steps = ([of[one] for one in found] for of in (out.shape, out.steps))
+        return build.contiguous(build.moved(out, 0, shape, steps))
+
     # Convolutions.
 
     def convolution(
@@ -217,22 +255,24 @@ class Multiplier:
         """Return the transpose of a convolution, as the golden model does it: of images that are set apart.
 
         Raises:
-            UnsuitedError: The kernels are computed, or there is no such form.
+            UnsuitedError: The kernels have no such form.
         """
         build = self.builder
-        if isinstance(weight, Tensor):
-            raise UnsuitedError("kernels of a transposed convolution that are computed")
         images = build.halves(x)
         channels, outer, *kernel = weight.shape
         slides = golden.Slides.of(len(kernel), **window)
         groups = slides.groups
-        by_group = weight.reshape(groups, channels // groups, outer, *kernel)
-        turned = np.flip(np.swapaxes(by_group, 1, 2), axis=tuple(range(3, 3 + len(kernel))))
-        kernels = build.constant(
-            np.ascontiguousarray(turned.reshape(groups * outer, channels // groups, *kernel)),
-            ("turned", id(weight), groups),
-        )
-        build.constant(weight)  # so that what the key names stays
+
+        def turned(weights: Array) -> Array:
+            by_group = weights.reshape(groups, channels // groups, outer, *kernel)
+            flipped = np.flip(np.swapaxes(by_group, 1, 2), axis=tuple(range(3, 3 + len(kernel))))
+            return np.ascontiguousarray(flipped.reshape(groups * outer, channels // groups, *kernel))
+
+        if isinstance(weight, Tensor):
+            kernels = build.contiguous(moved(turned, Meant(build.halves(weight))).tensor)
+        else:
+            kernels = build.constant(turned(weight), ("turned", id(weight), groups))
+            build.constant(weight)  # so that what the key names stays
         apart = [(extent - 1) * step + 1 for extent, step in zip(images.shape[2:], slides.strides, strict=True)]
         spans = [gap * (length - 1) for gap, length in zip(slides.dilations, kernel, strict=True)]
         full = [extent + span for extent, span in zip(apart, spans, strict=True)]
@@ -248,14 +288,8 @@ class Multiplier:
     def winograd(
         self, x: Value, weight: Value, bias: Array | None = None, *, pad: Padding = 1, after: After | None = None
     ) -> Tensor:
-        """Return a 3×3 convolution of stride 1 as Winograd F(2,3) along the width.
-
-        Raises:
-            UnsuitedError: The kernels are computed.
-        """
+        """Return a 3×3 convolution of stride 1 as Winograd F(2,3) along the width."""
         build = self.builder
-        if isinstance(weight, Tensor):
-            raise UnsuitedError("Winograd's kernels that are computed")
         after = after or After(numbers_of(bias), along_rows=True)
         images = build.halves(x)
         (top, bottom), (before, behind) = golden.pairs(pad, 2)
@@ -269,26 +303,30 @@ class Multiplier:
         planes = build.samples * count * channels * tall
         data = build.empty((4, count, channels, tall, tiles))  # samples lie inside, not first
         build.over("transform_data", planes * tiles, build.at(padded), build.at(data), planes, width + 2 + extra, tiles)
-        parts = np.stack([to_fp16(one) for one in golden.kernel_transform(golden.decode_operand(weight)[0])])
-        kernels = build.constant(parts.astype(np.float16), ("transformed", id(weight)))
-        build.constant(weight)  # so that what the key names stays
+        kernels = self.transformed(weight)
         each = build.samples * count
         sums = build.empty((4, count, outer, rows, tiles), np.dtype(np.float64))
         four, plane = np.arange(4, dtype=np.int64), rows * tiles
+        sample = np.arange(build.samples if kernels.sample else 1, dtype=np.int64)  # each with its own kernels, or one
+        kernel, image = outer * channels * 3, count * channels * tall * tiles
+        left = np.add.outer(four * kernel * len(sample), sample * kernel)
+        right = np.add.outer(four * planes * tiles, sample * image)
+        out_places = np.add.outer(four * each * outer * plane, sample * count * outer * plane)
+        beside = count if kernels.sample else each
         self.multiply(
             Lines(
                 kernels,
-                four * outer * channels * 3,
+                left.ravel(),
                 np.arange(outer, dtype=np.int64) * channels * 3,
                 np.arange(channels * 3, dtype=np.int64),
             ),
             Lines(
                 data,
-                four * planes * tiles,
-                places_of([each, rows, tiles], [channels * tall * tiles, tiles, 1]),
+                right.ravel(),
+                places_of([beside, rows, tiles], [channels * tall * tiles, tiles, 1]),
                 places_of([channels, 3], [tall * tiles, tiles]),
             ),
-            Out(sums, four * each * outer * plane, plane, places_of([each, plane], [outer * plane, 1])),
+            Out(sums, out_places.ravel(), plane, places_of([beside, plane], [outer * plane, 1])),
             After(unrounded=True, edgeless=True),
         )
         out = build.empty((count, outer, rows, width), np.dtype(np.float64) if after.unrounded else HALF)
@@ -298,6 +336,20 @@ class Multiplier:
             "combine", total, build.at(sums), build.at(out), *numbers, total, tiles, width, rows, outer, after.unrounded
         )
         return out
+
+    def transformed(self, weight: Value) -> Tensor:
+        """Return Winograd's four kernels of every one: [4][outer][channels][3], samples inside."""
+        build = self.builder
+        if isinstance(weight, Tensor) and weight.sample:
+            held = build.contiguous(build.halves(weight))
+            out = build.empty((4, *held.shape[:3]))
+            count = out.size * build.samples // 4
+            build.over("transform_kernels", count, build.at(held), build.at(out), count)
+            return out
+        constant = cast("Array", weight.buffer.content if isinstance(weight, Tensor) else weight)
+        parts = np.stack([to_fp16(one) for one in golden.kernel_transform(golden.decode_operand(constant)[0])])
+        build.constant(constant)  # so that what the key names stays
+        return build.constant(parts.astype(np.float16), ("transformed", id(constant)))
 
     # The kernel itself.
 
@@ -363,7 +415,7 @@ class Multiplier:
             slices,
             partial,
             arrived,
-            *NO_TABLE,
+            *UNRECTIFIED,
         ]
         build.launch("product", (across, down, batches * slices), THREADS, *arguments, memory=PRODUCT_MEMORY)
         build.launch("exact_product", (across, down, batches), EXACT_THREADS, *arguments)
@@ -448,8 +500,8 @@ class Multiplier:
 def slices_of(tiles: int, chunks: int) -> int:
     """Return how many blocks share the steps of a tile, so that few multiprocessors are idle at the end.
 
-    >>> slices_of(4096, 256), slices_of(49, 144) > 4, slices_of(49, 4)
-    (1, True, 1)
+    >>> slices_of(12544, 10), slices_of(49, 144)
+    (1, 8)
     """
 
     def cost(slices: int) -> float:

@@ -9,7 +9,7 @@ __all__ = ["NATIVE", "body", "source"]
 
 NATIVE = Path(__file__).parent / "native"
 NUMBERS = Path(__file__).parents[1] / "kernels" / "native" / "numbers.h"
-FILES = ("device.h", "planar.cu", "rows.cu", "products.cu", "exact_products.cu")
+FILES = ("device.h", "planar.cu", "rows.cu", "products.cu", "exact_products.cu", "meanings.cu")
 TYPES = """
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t; typedef signed char int8_t; typedef short int16_t; typedef int int32_t;

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,10 +19,12 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
     from aneforge.engine.cuda.plans import Buffer
     from aneforge.engine.cuda.primitives import Builder
 
-__all__ = ["Tensor", "UnsuitedError", "dense_steps"]
+__all__ = ["Tensor", "UnsuitedError", "affine_pattern", "dense_steps"]
 
 
 class UnsuitedError(Exception):
@@ -133,3 +136,23 @@ class Tensor:
             name = "swapaxes" if function is np.swapaxes else "squeeze"
             return getattr(args[0], name)(*args[1:], **kwargs)
         raise UnsuitedError(f"{function.__name__} of computed values")
+
+
+def affine_pattern(places: npt.NDArray[np.int64]) -> tuple[int, list[int]] | None:
+    """Return the first place and the steps along every axis, where places are such a pattern; else None.
+
+    >>> affine_pattern(np.arange(6).reshape(2, 3).T), affine_pattern(np.array([0, 2, 3])) is None
+    ((0, [1, 3]), True)
+    """
+    first = int(places.flat[0])
+    origin = (0,) * places.ndim
+    steps: list[int] = []
+    for axis, extent in enumerate(places.shape):
+        neighbour = tuple(int(one == axis) for one in range(places.ndim))
+        steps.append(int(places[neighbour]) - int(places[origin]) if extent > 1 else 0)
+    expected = first + reduce(
+        np.add.outer,
+        [np.arange(extent, dtype=np.int64) * step for extent, step in zip(places.shape, steps, strict=True)],
+        np.zeros((), np.int64),
+    )
+    return (first, steps) if np.array_equal(expected, places) else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
-from aneforge.ops.arithmetic import wide
+from aneforge.ops.arithmetic import in_type, wide
 from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.gradient import through
 from aneforge.ops.labels import label_extents, labels_of
@@ -66,7 +66,7 @@ def product(x: Array, y: Array, *, transpose_x: bool = False, transpose_y: bool 
     """Multiply matrices."""
     left = np.swapaxes(x, -1, -2) if transpose_x and x.ndim > 1 else x
     right = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
-    return np.asarray(np.matmul(wide(left), wide(right)), x.dtype)
+    return in_type(np.matmul(wide(left), wide(right)), x.dtype)
 
 
 def matmul_macs(x: TensorType, y: TensorType, *, transpose_x: bool = False, transpose_y: bool = False) -> int:

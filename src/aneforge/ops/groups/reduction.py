@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from aneforge.ops import decompositions, gradients
-from aneforge.ops.arithmetic import euclidean_length
+from aneforge.ops.arithmetic import euclidean_length, in_type
 from aneforge.ops.common import (
     BRIDGE_F0,
     F2,
@@ -133,7 +133,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         return TensorType((*before, 1, *after) if keep_dims else (*before, *after), output_dtype)
 
     def evaluate(x: Array, *, axis: int, keep_dims: bool, output_dtype: str) -> Array:
-        return np.asarray(find(x, axis=axis, keepdims=keep_dims), numpy_dtype(output_dtype))
+        return in_type(find(x, axis=axis, keepdims=keep_dims), numpy_dtype(output_dtype))
 
     def sample(chooser: Chooser) -> Sample:
         tensor = draw_type(chooser, NUMBERS)
@@ -191,7 +191,7 @@ def global_arg_type(x: TensorType, **_: object) -> TensorType:
 def global_arg(x: Array, *, mode: str) -> Array:
     """Return the place of the extreme element, counted in row-major order."""
     find = np.argmax if mode == "max" else np.argmin
-    return np.asarray(find(x), np.int32)
+    return in_type(find(x), np.int32)
 
 
 def sample_global_arg(chooser: Chooser) -> Sample:

@@ -75,10 +75,10 @@ struct product_args {
     int64_t slices;     /* blocks that share the steps of a tile */
     int32_t *partial;   /* [tile][slice][GROUP][GROUP]: their sums */
     uint32_t *arrived;  /* how many of a tile are done */
-    const uint16_t *table;  /* what becomes of a result, or none */
-    const uint8_t *flags;   /* of every result before */
-    uint32_t *flagged;      /* those that were met, for every sample */
-    int64_t sample_count;   /* results of a sample */
+    int64_t rectifies;     /* negative results become 0 */
+    int64_t special, zero; /* flags of results that are no numbers, or -0, before that */
+    uint32_t *flagged;     /* flags that were met, for every sample */
+    int64_t sample_count;  /* results of a sample */
 };
 
 static inline float number_of(uint32_t half) {
@@ -221,14 +221,12 @@ static inline bool stays_below_zero(const struct product_args &a, int64_t batch,
     return true;
 }
 
-/* A rounded sum, or what the table makes of it. */
-static inline void put_half(const struct product_args &a, int64_t at, uint16_t half) {
-    if (a.table) {
-        const uint32_t met = a.flags[half];
-        if (met) atomicOr(&a.flagged[at / a.sample_count], met);
-        half = a.table[half];
-    }
-    ((uint16_t *)a.out)[at] = half;
+/* A rounded sum as it goes out. */
+static inline uint16_t finished(const struct product_args &a, int64_t at, uint16_t half) {
+    if (!a.rectifies) return half;
+    const bool special = (half & HALF_INFINITY) == HALF_INFINITY;
+    if (special || half == 0x8000u) atomicOr(&a.flagged[at / a.sample_count], (uint32_t)(special ? a.special : a.zero));
+    return half & 0x8000u ? 0 : half;
 }
 
 static inline void leave(const struct product_args &a, int64_t batch, int64_t row, int64_t column, double total) {
@@ -241,13 +239,14 @@ static inline void leave(const struct product_args &a, int64_t batch, int64_t ro
     if (a.gain) {
         double gained = total * a.gain[place];
         if (a.offset) gained = gained + a.offset[place];
-        put_half(a, at, gained != gained ? 0 : half_of_double(gained));
+        ((uint16_t *)a.out)[at] = finished(a, at, gained != gained ? 0 : half_of_double(gained));
         return;
     }
     uint16_t half = half_of_double(total);
     const uint16_t large = half & 0x7FFFu;
     if (total == 0 && a.start && bits_of_double(a.start[place]) >> 63 && stays_below_zero(a, batch, row, column)) half = 0x8000u;
-    put_half(a, at, (uint16_t)((half & 0x8000u) | (large >= HALF_EDGE ? HALF_INFINITY : large)));
+    half = (uint16_t)((half & 0x8000u) | (large >= HALF_EDGE ? HALF_INFINITY : large));
+    ((uint16_t *)a.out)[at] = finished(a, at, half);
 }
 
 static inline double to_units(double scaled) {
@@ -396,12 +395,16 @@ static inline void multiply_part(const struct product_stage *stage, int32_t from
     }
 }
 
+/* Where the units of a thread lie, four side by side, of its eight rows. */
+static inline struct four_wholes *own_units(int32_t (*units)[GROUP], int i) {
+    return (struct four_wholes *)&units[own_row() + i % 4 + i / 4 * 16][own_column()];
+}
+
 /* Move what was gathered into whole numbers; the first time there are none yet. */
 static inline void gather_units(struct product_memory *memory, float (&sums)[8][4], bool first) {
-    const int32_t row = own_row(), column = own_column();
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        struct four_wholes *const at = (struct four_wholes *)&memory->units[row + i % 4 + i / 4 * 16][column];
+        struct four_wholes *const at = own_units(memory->units, i);
         struct four_wholes now = {};
         if (!first) now = *at;
 #pragma unroll
@@ -429,13 +432,17 @@ static inline struct slice slice_of(const struct product_args &a) {
     return found;
 }
 
-/* Whether this block is the last of a tile's slices to come here; it gets the sums of all. */
+static inline const struct packed_chunk *first_chunk(const struct operand &operand, const struct slice &slice,
+                                                     int64_t group, int32_t chunks) {
+    return operand.packed + (operand.packed_batch[slice.batch] * operand.groups + group) * chunks + slice.first;
+}
+
+/* Whether this block is the last of a tile's slices to come here; its threads get the sums of all. */
 static inline bool last_of_slices(const struct product_args &a, struct product_memory *memory, const struct slice &slice) {
     if (a.slices == 1) return true;
-    struct four_wholes *const units = (struct four_wholes *)memory->units;
-    const int32_t count = GROUP * GROUP / 4;
-    for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS)
-        ((struct four_wholes *)a.partial)[(slice.tile * a.slices + slice.number) * count + i] = units[i];
+    int32_t(*const all)[GROUP] = (int32_t(*)[GROUP])a.partial + slice.tile * a.slices * GROUP;
+#pragma unroll
+    for (int i = 0; i < 8; i++) *own_units(all + slice.number * GROUP, i) = *own_units(memory->units, i);
     __threadfence();
     __syncthreads();
     uint32_t *const arrived = (uint32_t *)&memory->stages[0];
@@ -443,39 +450,62 @@ static inline bool last_of_slices(const struct product_args &a, struct product_m
     __syncthreads();
     if (*arrived + 1 < (uint32_t)a.slices) return false;
     __threadfence();
-    const volatile int32_t *const all = a.partial + slice.tile * a.slices * GROUP * GROUP;
-    for (int32_t i = (int32_t)threadIdx.x; i < GROUP * GROUP; i += THREADS) {
-        int32_t total = 0;
-        for (int32_t one = 0; one < (int32_t)a.slices; one++) total += all[one * GROUP * GROUP + i];
-        memory->units[i / GROUP][i % GROUP] = total;
+#pragma unroll 1
+    for (int32_t one = 0; one < (int32_t)a.slices; one++) {
+        if (one == slice.number) continue;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const volatile struct four_wholes *const there = own_units(all + one * GROUP, i);
+#pragma unroll
+            for (int j = 0; j < 4; j++) own_units(memory->units, i)->at[j] += there->at[j];
+        }
     }
-    __syncthreads();
     return true;
 }
 
-/* Sums on their way out, given in units of 2^-16: a column for each thread. */
-static inline void leave_units(const struct product_args &a, const struct product_memory *memory, int64_t batch,
-                               int64_t first_row, int64_t first_column) {
-    const int32_t within = (int32_t)threadIdx.x % GROUP;
-    const int64_t column = first_column + within;
+/* Sums on their way out, given in units of 2^-16: every thread its own. */
+static inline void leave_units(const struct product_args &a, struct product_memory *memory, int64_t batch) {
+    const int64_t column = (int64_t)blockIdx.x * GROUP + own_column();
     if (column >= a.columns) return;
-    const int64_t place = (first_row + (a.start_batch ? a.start_batch[batch] : 0)) * a.start_row + column * a.start_column;
-    const int64_t out = a.out_places[batch] + a.out_columns[column] + first_row * a.out_row;
-    const int32_t rows = a.rows - first_row < GROUP ? (int32_t)(a.rows - first_row) : GROUP;
-    const bool plain = !a.unrounded && !a.gain;
-#pragma unroll 4
-    for (int32_t row = (int32_t)threadIdx.x / GROUP; row < rows; row += THREADS / GROUP) {
-        int32_t total = memory->units[row][within];
-        if (a.start_units) total += a.start_units[place + row * a.start_row];
-        if (!plain) {
-            leave(a, batch, first_row + row, column, (double)total * 0x1p-16);
-            continue;
+    const bool plain = !a.unrounded && !a.gain, begins = a.start != 0;
+    const int32_t there = a.columns - column < 4 ? (int32_t)(a.columns - column) : 4;
+    int32_t columns[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) columns[j] = a.out_columns[j < there ? column + j : column];
+    const int64_t first_batch = a.start_batch ? a.start_batch[batch] : 0, out = a.out_places[batch];
+    const bool four = plain && columns[3] - columns[0] == 3 && columns[2] - columns[0] == 2 && columns[1] - columns[0] == 1;
+#pragma unroll 2
+    for (int i = 0; i < 8; i++) {
+        const int64_t row = (int64_t)blockIdx.y * GROUP + own_row() + i % 4 + i / 4 * 16;
+        if (row >= a.rows) continue;
+        const int64_t start = (row + first_batch) * a.start_row + column * a.start_column, at = out + row * a.out_row;
+        const struct four_wholes units = *own_units(memory->units, i);
+        struct alignas(8) {
+            uint16_t at[4];
+        } halves;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            if (j >= there) break;
+            const int64_t place = start + j * a.start_column;
+            const int32_t total = units.at[j] + (begins ? a.start_units[place] : 0);
+            if (!plain) {
+                leave(a, batch, row, column + j, (double)total * 0x1p-16);
+                continue;
+            }
+            uint16_t half = half_of_units(total);
+            if (total == 0 && begins && bits_of_double(a.start[place]) >> 63 && stays_below_zero(a, batch, row, column + j))
+                half = 0x8000u;
+            halves.at[j] = finished(a, at + columns[j], half);
+            if (!four) ((uint16_t *)a.out)[at + columns[j]] = halves.at[j];
         }
-        uint16_t half = half_of_units(total);
-        if (total == 0 && a.start && bits_of_double(a.start[place + row * a.start_row]) >> 63 &&
-            stays_below_zero(a, batch, first_row + row, column))
-            half = 0x8000u;
-        put_half(a, out + row * a.out_row, half);
+        if (!four) continue;
+        uint16_t *const to = (uint16_t *)a.out + at + columns[0];
+        if (((uint64_t)to & 7u) == 0) {
+            *(uint64_t *)to = *(const uint64_t *)&halves;
+        } else {
+#pragma unroll
+            for (int j = 0; j < 4; j++) to[j] = halves.at[j];
+        }
     }
 }
 
@@ -487,10 +517,8 @@ static inline void multiply_tile(const struct product_args &a, struct product_me
 #pragma unroll
     for (int i = 0; i < 32; i++) sums[i / 4][i % 4] = CARRIED;
     const int32_t chunks = (int32_t)((a.depth + CHUNK - 1) / CHUNK), behind = slice.behind;
-    const int64_t left_group = a.left.packed_batch[slice.batch] * a.left.groups + blockIdx.y;
-    const int64_t right_group = a.right.packed_batch[slice.batch] * a.right.groups + blockIdx.x;
-    const struct packed_chunk *lefts = a.left.packed + left_group * chunks + slice.first;
-    const struct packed_chunk *rights = a.right.packed + right_group * chunks + slice.first;
+    const struct packed_chunk *lefts = first_chunk(a.left, slice, blockIdx.y, chunks);
+    const struct packed_chunk *rights = first_chunk(a.right, slice, blockIdx.x, chunks);
     struct gathering gathering;
     if (GATHERS) {
         const int64_t line = a.right.lines[(int64_t)blockIdx.x * GROUP + gathering.column()];
@@ -500,11 +528,7 @@ static inline void multiply_tile(const struct product_args &a, struct product_me
         gathering.bring();
         gathering.put(&memory->stages[0].right);
         if (slice.first + 1 < behind) gathering.look((slice.first + 1) * CHUNK);
-    } else {
-        copy_chunk(&memory->stages[0].right, rights);
     }
-    copy_chunk(&memory->stages[0].left, lefts);
-    await_copies();
     __syncthreads();
     int32_t left = period, now = 0;
     bool first = true;
@@ -555,12 +579,15 @@ KERNEL(product, THREADS, 5) {
     struct product_memory *const memory = (struct product_memory *)shared;
     if (gated_off(a)) return;
     const struct slice slice = slice_of(a);
+    const int32_t chunks = (int32_t)((a.depth + CHUNK - 1) / CHUNK);
+    copy_chunk(&memory->stages[0].left, first_chunk(a.left, slice, blockIdx.y, chunks)); /* while bounds are looked at */
+    if (a.right.packed) copy_chunk(&memory->stages[0].right, first_chunk(a.right, slice, blockIdx.x, chunks));
     const struct verdict verdict = judge(a, slice.batch, (float(*)[THREADS])shared);
     if (threadIdx.x == 0) a.verdicts[slice.tile] = verdict.bits;
+    await_copies();
     if (!(verdict.bits & VERDICT_FAST)) return;
     const bool drops = *a.right.least < threshold_of((uint16_t)*a.left.least);
     if (a.right.packed) multiply_form<false>(a, memory, slice, verdict.period, drops);
     if (!a.right.packed) multiply_form<true>(a, memory, slice, verdict.period, drops);
-    if (last_of_slices(a, memory, slice))
-        leave_units(a, memory, slice.batch, (int64_t)blockIdx.y * GROUP, (int64_t)blockIdx.x * GROUP);
+    if (last_of_slices(a, memory, slice)) leave_units(a, memory, slice.batch);
 }

@@ -1,0 +1,412 @@
+"""The mathematics of operations without arithmetic of their own, laid out by running it on values that are not known.
+
+An operation's meaning is written once, in NumPy (`aneforge.ops`). Here it gets values that take note of what NumPy is
+asked to do with them: steps on elements, in float64 or whole numbers, become launches in the same order, and what moves
+elements is found by moving the numbers of their places. What cannot be had to the last bit is refused: powers, and sums
+of real numbers, whose order is NumPy's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.engine.cuda.primitives import HALF
+from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, affine_pattern
+from aneforge.engine.kernels.arrays import places_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.engine.cuda.primitives import Builder
+    from aneforge.ops.op import Op
+    from aneforge.ops.signature import AttributeValue
+
+    Array = npt.NDArray[Any]
+    Operand = Tensor | Array | tuple[Tensor | Array, ...] | None
+
+__all__ = ["Meant", "lay_out_meaning"]
+
+REAL = np.dtype(np.float64)
+TYPES = [np.dtype(one) for one in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "f2", "f8")]
+"""Element types in the order of `enum element` of meanings.cu."""
+EITHER: Sequence[Any] = (
+    *(np.positive, np.where, np.equal, np.not_equal, np.greater, np.greater_equal, np.less, np.less_equal),
+    *(np.logical_and, np.logical_or, np.logical_xor, np.logical_not),
+    *(np.add, np.subtract, np.multiply, np.negative, np.absolute, np.square),
+)
+REALS: Sequence[Any] = (np.divide, np.floor, np.ceil, np.sqrt)
+WHOLES: Sequence[Any] = (np.maximum, np.minimum, np.sign, np.floor_divide, np.remainder)
+STEPS = {function: number for number, function in enumerate((*EITHER, *REALS, *WHOLES))}
+"""Steps by NumPy's functions, in the order of `enum step`: those on any numbers, on real ones, and on whole ones."""
+OF_BOOL: Mapping[object, Any] = {
+    np.bitwise_and: np.logical_and,
+    np.bitwise_or: np.logical_or,
+    np.bitwise_xor: np.logical_xor,
+    np.invert: np.logical_not,
+}
+LOGICAL = set(OF_BOOL.values())
+FOLDS: Mapping[object, int] = {np.sum: 0, np.max: 1, np.min: 2, np.argmax: 3, np.argmin: 4}
+MOVEMENTS = {
+    np.broadcast_to,
+    np.concatenate,
+    np.expand_dims,
+    np.flip,
+    np.lib.stride_tricks.sliding_window_view,
+    np.moveaxis,
+    np.pad,
+    np.ravel,
+    np.repeat,
+    np.reshape,
+    np.roll,
+    np.squeeze,
+    np.stack,
+    np.swapaxes,
+    np.take,
+    np.tile,
+    np.transpose,
+}
+"""NumPy's functions that move elements, and fill with 0."""
+
+
+class Meant(np.lib.mixins.NDArrayOperatorsMixin):
+    """A value in the mathematics of an operation: elements on a device, fp16 among them as real numbers."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.builder: Builder = tensor.builder
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that NumPy would have."""
+        return REAL if self.tensor.dtype == HALF else self.tensor.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many elements there are along every axis."""
+        return self.tensor.shape
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return self.tensor.ndim
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return self.tensor.size
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, *_: object, **__: object) -> Array:
+        """Refuse: values are not known."""
+        raise UnsuitedError("values that are looked at")
+
+    def astype(self, dtype: npt.DTypeLike, **_: object) -> Meant:
+        """Return the values in another type: whole numbers in wider types, or cut to narrower ones."""
+        wanted = np.dtype(dtype)
+        if self.dtype == REAL and wanted != REAL:
+            raise UnsuitedError("real numbers as whole ones")
+        return self if wanted == self.dtype else step(np.positive, wanted, self)
+
+    def __getitem__(self, index: Any) -> Meant:  # noqa: ANN401 - as NumPy's
+        parts = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
+        if any(isinstance(one, Meant) for one in parts):
+            raise UnsuitedError("places that are computed")
+
+        def part(places: Array) -> Array:
+            return places[index]
+
+        return moved(part, self)
+
+    def reshape(self, *shape: Any) -> Meant:  # noqa: ANN401 - as NumPy's
+        """Return the same elements in another shape."""
+
+        def shaped(places: Array) -> Array:
+            return places.reshape(*shape)
+
+        return moved(shaped, self)
+
+    def sum(self, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401 - as NumPy's
+        """Return sums along axes."""
+        return folded(np.sum, self, axis, **options)
+
+    def min(self, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401 - as NumPy's
+        """Return the smallest along axes."""
+        return folded(np.min, self, axis, **options)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Meant:  # noqa: ANN401
+        """Lay out a step on every element."""
+        if method != "__call__" or options:
+            raise UnsuitedError(f"{ufunc.__name__}.{method}")
+        if ufunc is np.matmul:
+            return whole_product(*inputs)
+        return step(ufunc, ufunc(*map(without_elements, inputs)).dtype, *inputs)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:  # noqa: ANN401 - an array, or several
+        """Lay out what NumPy's functions do."""
+        del types
+        if function is np.where and len(args) == 3:
+            condition, x, y = args
+            dtype = np.result_type(*(one.dtype if isinstance(one, Meant) else one for one in (x, y)))
+            return step(np.where, dtype, x, y, condition)
+        if function in FOLDS:
+            return folded(function, *args, **kwargs)
+        if function is np.cumsum:
+            return cumulated(*args, **kwargs)
+        if function is np.argsort and kwargs.get("kind") == "stable":
+            return ranked(args[0], kwargs["axis"])
+        if function is np.take_along_axis:
+            return taken_along(*args)
+        if function in MOVEMENTS:
+            first, *rest = args
+            several = isinstance(first, list | tuple)
+            listed = cast("Sequence[Any]", first) if several else (first,)
+            sources = [as_meant(self.builder, one) for one in listed]
+            return moved(lambda *places: function(list(places) if several else places[0], *rest, **kwargs), *sources)
+        raise UnsuitedError(f"{function.__name__} of computed values")
+
+
+def without_elements(value: Any) -> Any:  # noqa: ANN401 - anything that NumPy takes
+    """Return an array of a value's type with no elements; scalars as they are, for they take the type of others."""
+    if isinstance(value, Meant):
+        return np.empty(0, value.dtype)
+    array = np.asarray(value)
+    return array.reshape(-1)[:0] if array.ndim else value
+
+
+def as_meant(builder: Builder, value: Any) -> Meant:  # noqa: ANN401 - as above
+    """Return a value of the host as one on the device."""
+    if isinstance(value, Meant):
+        return value
+    array = np.asarray(value)
+    held = array.astype(np.float64) if array.dtype.kind == "f" else array
+    if held.dtype not in TYPES:
+        raise UnsuitedError(f"numbers of {held.dtype}")
+    return Meant(builder.constant(held, ("meant", held.dtype.str, held.shape, held.tobytes())))
+
+
+def type_of(tensor: Tensor) -> int:
+    """Return the number of an element type.
+
+    Raises:
+        UnsuitedError: The kernels have no such type.
+    """
+    if tensor.dtype not in TYPES:
+        raise UnsuitedError(f"numbers of {tensor.dtype}")
+    return TYPES.index(tensor.dtype)
+
+
+def builder_of(*values: Any) -> Builder:  # noqa: ANN401 - as above
+    """Return the builder of the first value that has one."""
+    return next(one.builder for one in values if isinstance(one, Meant))
+
+
+def step(function: Any, dtype: np.dtype[Any], *inputs: Any) -> Meant:  # noqa: ANN401 - as above
+    """Lay out one step on every element, with results of a type.
+
+    Raises:
+        UnsuitedError: It is none that the kernels have, of these numbers.
+    """
+    builder = builder_of(*inputs)
+    values = [as_meant(builder, one) for one in inputs]
+    plain = OF_BOOL.get(function, function)
+    real = dtype == REAL or any(one.dtype == REAL for one in values[:2])
+    known = plain in EITHER or plain in (REALS if real else WHOLES)
+    numbers = plain in LOGICAL and any(one.dtype != np.bool_ for one in values)
+    if not known or numbers or dtype not in TYPES:
+        raise UnsuitedError(f"{function.__name__} of {' and '.join(str(one.dtype) for one in values)}")
+    out = builder.empty(np.broadcast_shapes(*(one.shape for one in values)), dtype)
+    return put_step(builder, plain, out, values, real=real)
+
+
+def put_step(builder: Builder, function: object, out: Tensor, values: Sequence[Meant], *, real: bool) -> Meant:
+    """Add the launch of a step."""
+    tensors = [*(one.tensor for one in values), *[values[0].tensor] * (3 - len(values))]
+    axes, steps = builder.walk(out, *tensors)
+    count = out.size * builder.samples
+    builder.over(
+        "step_elements",
+        count,
+        *(builder.at(one) for one in tensors),
+        builder.at(out),
+        count,
+        STEPS[function],
+        int(real),
+        *(type_of(one) for one in tensors),
+        type_of(out),
+        axes,
+        *steps,
+    )
+    return Meant(out)
+
+
+def moved(move: Callable[..., Any], *sources: Meant) -> Meant:
+    """Lay out what moves elements: moving the numbers of their places says which goes where, and 0 is a zero."""
+    builder = sources[0].builder
+    dtype = sources[0].tensor.dtype
+    held = [one if one.tensor.dtype == dtype else one.astype(one.dtype if dtype == HALF else dtype) for one in sources]
+    if any(one.tensor.dtype != dtype for one in held):  # fp16 beside float64
+        held = [step(np.positive, REAL, one) if one.tensor.dtype == HALF else one for one in sources]
+        dtype = REAL
+    first = [1 + sum(one.size for one in held[:number]) for number in range(len(held))]
+    numbered = [np.arange(begin, begin + one.size).reshape(one.shape) for begin, one in zip(first, held, strict=True)]
+    places = np.asarray(move(*numbered))
+    for begin, one in zip(first, held, strict=True):
+        pattern = affine_pattern(places - begin) if places.size and one.tensor.dense else None
+        if pattern is not None and places.min() >= begin and places.max() < begin + one.size:
+            return Meant(builder.moved(one.tensor, pattern[0], places.shape, pattern[1]))
+    out = builder.empty(places.shape, dtype)
+    flat = places.ravel()
+    zero = (
+        as_meant(builder, np.zeros(1, dtype)) if dtype != HALF else Meant(builder.constant(np.zeros(1, HALF), "zero"))
+    )
+    for begin, one in zip([*first, 0], [*held, zero], strict=True):
+        here = np.flatnonzero((flat >= begin) & (flat < begin + one.size))
+        if here.size:
+            given = None if here.size == flat.size else here
+            builder.picked([one.tensor], [(flat[here] - begin, given)], out)
+    return Meant(out)
+
+
+def rows_along(x: Meant, axes: Sequence[int]) -> tuple[Tensor, list[object]]:
+    """Return dense elements, and rows of them along axes."""
+    held = x.builder.contiguous(x.tensor)
+    kept = [axis for axis in range(held.ndim) if axis not in axes]
+    if not held.size:
+        raise UnsuitedError("no elements")
+    return held, x.builder.rows(held, kept, axes)
+
+
+def folded(function: Callable[..., Any], x: Meant, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401
+    """Lay out whole numbers made one along axes, or the places of the first largest or smallest numbers."""
+    builder, kind = x.builder, FOLDS[function]
+    if x.dtype == REAL and function not in (np.argmax, np.argmin):
+        raise UnsuitedError(f"{function.__name__} of real numbers")
+    shape = function(np.empty(x.shape, np.int8), axis, **options).shape
+    dtype = np.dtype(function(np.zeros((1,) * x.ndim, x.dtype), axis, **options).dtype)
+    axes = range(x.ndim) if axis is None else sorted(one % x.ndim for one in np.atleast_1d(axis))
+    held, rows = rows_along(x, list(axes))
+    out = builder.empty(shape, dtype)
+    count = out.size * builder.samples
+    builder.over(
+        "fold_elements", count, builder.at(held), builder.at(out), count, kind, type_of(held), type_of(out), rows
+    )
+    return Meant(out)
+
+
+def cumulated(x: Meant, *, axis: int, dtype: npt.DTypeLike) -> Meant:
+    """Lay out sums from the start of an axis on."""
+    builder = x.builder
+    wide = x if x.tensor.dtype == np.dtype(dtype) else step(np.positive, np.dtype(dtype), x)
+    held, rows = rows_along(wide, [axis % x.ndim])
+    out = builder.empty(held.shape, held.dtype)
+    count = out.size * builder.samples // held.shape[axis]
+    builder.over("cumulate", count, builder.at(held), builder.at(out), count, type_of(held), rows)
+    return Meant(out)
+
+
+def ranked(x: Meant, axis: int) -> Meant:
+    """Lay out the places of elements in their order, equal ones by place."""
+    builder = x.builder
+    held, rows = rows_along(x, [axis % x.ndim])
+    out = builder.empty(held.shape, np.dtype(np.int32))
+    count = out.size * builder.samples
+    builder.over("rank", count, builder.at(held), builder.at(out), count, type_of(held), rows)
+    return step(np.positive, np.dtype(np.int64), Meant(out))
+
+
+def taken_along(x: Meant, places: Any, axis: int) -> Meant:  # noqa: ANN401 - as above
+    """Lay out a choice of elements along an axis by places for each."""
+    builder = x.builder
+    axis %= x.ndim
+    chosen = as_meant(builder, places)
+    if chosen.shape[:axis] + chosen.shape[axis + 1 :] != x.shape[:axis] + x.shape[axis + 1 :]:
+        raise UnsuitedError("places that are broadcast")
+    held = builder.contiguous(x.tensor) if x.tensor.sample else x.tensor
+    listed = builder.contiguous(step(np.positive, np.dtype(np.int32), chosen).tensor)
+    out = builder.empty(chosen.shape, held.dtype)
+    outer, inner = int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis + 1 :]))
+    builder.over(
+        "pick_axis",
+        out.size,
+        *(builder.at(one) for one in (held, listed, out)),
+        [held.dtype.itemsize, outer, x.shape[axis], inner, chosen.shape[axis], held.sample, listed.sample, 1],
+        samples=builder.samples,
+    )
+    return Meant(out)
+
+
+def whole_product(left: Any, right: Any) -> Meant:  # noqa: ANN401 - as above
+    """Lay out a product of matrices of whole numbers.
+
+    Raises:
+        UnsuitedError: The numbers are real, or there is a vector.
+    """
+    builder = builder_of(left, right)
+    x, y = as_meant(builder, left), as_meant(builder, right)
+    if REAL in (x.dtype, y.dtype) or min(x.ndim, y.ndim) < 2:
+        raise UnsuitedError("a product in float64")
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    rows, depth, columns = *x.shape[-2:], y.shape[-1]
+    out = builder.empty((*batch, rows, columns), np.result_type(x.dtype, y.dtype))
+    places: list[object] = []
+    for one in (x.tensor, y.tensor):
+        own = [0] * (len(batch) - one.ndim + 2) + list(one.steps[:-2])
+        extents = [1] * (len(batch) - one.ndim + 2) + list(one.shape[:-2])
+        steps = [0 if extent == 1 else along for extent, along in zip(extents, own, strict=True)]
+        places.append(builder.places(places_of([builder.samples, *batch], [one.sample, *steps])))
+    count = out.size * builder.samples
+    builder.over(
+        "whole_product",
+        count,
+        *(builder.at(one) for one in (x.tensor, y.tensor, out)),
+        [count, rows, depth, columns, *(type_of(one) for one in (x.tensor, y.tensor, out))],
+        places,
+        [*x.tensor.steps[-2:], *y.tensor.steps[-2:]],
+    )
+    return Meant(out)
+
+
+def lay_out_meaning(
+    builder: Builder, op: Op, operands: Mapping[str, Operand], attributes: Mapping[str, AttributeValue]
+) -> tuple[Tensor, ...]:
+    """Lay out the meaning of an operation, rounded once: the twin of `dispatch.rounded_meaning`.
+
+    Raises:
+        UnsuitedError: It asks for something that the kernels cannot do to the last bit.
+    """
+
+    def given(value: Operand) -> Any:  # noqa: ANN401 - one value, several or none
+        if isinstance(value, tuple):
+            return tuple(given(one) for one in value)
+        if isinstance(value, Tensor):
+            return Meant(value)
+        return value if value is None or value.dtype != HALF else real_numbers(value)
+
+    try:
+        results = op.evaluate(cast("Any", {name: given(value) for name, value in operands.items()}), attributes)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise UnsuitedError(f"its mathematics: {error}") from error
+    return tuple(rounded(builder, one) for one in results)
+
+
+def real_numbers(x: Array) -> Array:
+    """Return constants for the mathematics, as `neuron.read_real` does."""
+    wide = x.astype(np.float64)
+    return np.where(np.isnan(wide), np.copysign(np.inf, wide), wide)
+
+
+def rounded(builder: Builder, value: object) -> Tensor:
+    """Return a result as it leaves: real numbers rounded to fp16."""
+    if not isinstance(value, Meant):
+        raise UnsuitedError("constants alone")
+    if value.dtype != REAL:
+        return builder.contiguous(value.tensor)
+    return put_step(builder, np.positive, builder.empty(value.shape), [value], real=True).tensor

@@ -1,0 +1,232 @@
+/* Steps of the mathematics of operations that have no arithmetic of their own: real numbers in float64, whole numbers in
+ * their own types, one step at a time and in NumPy's order (engine/dispatch.py, `rounded_meaning`). */
+
+enum element { BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, HALF, REAL };
+
+/* fp16 here is a real number: what is not a number is an infinity of its sign. */
+static inline double real_of(uint16_t half) {
+    if ((half & HALF_INFINITY) == HALF_INFINITY) return double_of_bits(((uint64_t)(half >> 15) << 63) | REAL_NAN);
+    return decoded(half);
+}
+
+static inline int64_t whole_at(const void *from, int64_t type, int64_t place) {
+    switch (type) {
+    case BOOL: return ((const uint8_t *)from)[place] != 0;
+    case INT8: return ((const int8_t *)from)[place];
+    case UINT8: return ((const uint8_t *)from)[place];
+    case INT16: return ((const int16_t *)from)[place];
+    case UINT16: return ((const uint16_t *)from)[place];
+    case INT32: return ((const int32_t *)from)[place];
+    case UINT32: return ((const uint32_t *)from)[place];
+    default: return ((const int64_t *)from)[place];
+    }
+}
+static inline double real_at(const void *from, int64_t type, int64_t place) {
+    if (type == REAL) return ((const double *)from)[place];
+    return type == HALF ? real_of(((const uint16_t *)from)[place]) : (double)whole_at(from, type, place);
+}
+static inline void put_whole(void *to, int64_t type, int64_t place, int64_t value) {
+    switch (type) {
+    case BOOL: ((uint8_t *)to)[place] = value != 0; break;
+    case INT8: case UINT8: ((uint8_t *)to)[place] = (uint8_t)value; break;
+    case INT16: case UINT16: ((uint16_t *)to)[place] = (uint16_t)value; break;
+    case INT32: case UINT32: ((uint32_t *)to)[place] = (uint32_t)value; break;
+    case REAL: ((double *)to)[place] = (double)value; break;
+    default: ((int64_t *)to)[place] = value; break;
+    }
+}
+static inline void put_real(void *to, int64_t type, int64_t place, double value) {
+    if (type == REAL) ((double *)to)[place] = value;
+    else if (type == HALF) ((uint16_t *)to)[place] = value != value ? 0 : half_of_double(value);
+    else put_whole(to, type, place, (int64_t)value);
+}
+
+enum step {
+    STEP_COPY, STEP_WHERE, STEP_EQUAL, STEP_NOT_EQUAL, STEP_GREATER, STEP_GREATER_EQUAL, STEP_LESS, STEP_LESS_EQUAL,
+    STEP_AND, STEP_OR, STEP_XOR, STEP_NOT, STEP_ADD, STEP_SUBTRACT, STEP_MULTIPLY, STEP_NEGATIVE, STEP_ABSOLUTE,
+    STEP_SQUARE, STEP_DIVIDE, STEP_FLOOR, STEP_CEIL, STEP_SQRT, STEP_MAXIMUM, STEP_MINIMUM, STEP_SIGN,
+    STEP_FLOOR_DIVIDE, STEP_REMAINDER
+};
+
+static inline double real_step(int64_t kind, double x, double y) {
+    switch (kind) {
+    case STEP_EQUAL: return x == y;
+    case STEP_NOT_EQUAL: return x != y;
+    case STEP_GREATER: return x > y;
+    case STEP_GREATER_EQUAL: return x >= y;
+    case STEP_LESS: return x < y;
+    case STEP_LESS_EQUAL: return x <= y;
+    case STEP_AND: return x != 0 && y != 0;
+    case STEP_OR: return x != 0 || y != 0;
+    case STEP_XOR: return (x != 0) != (y != 0);
+    case STEP_NOT: return x == 0;
+    case STEP_ADD: return x + y;
+    case STEP_SUBTRACT: return x - y;
+    case STEP_MULTIPLY: return x * y;
+    case STEP_NEGATIVE: return -x;
+    case STEP_ABSOLUTE: return double_of_bits(bits_of_double(x) & 0x7FFFFFFFFFFFFFFFu);
+    case STEP_SQUARE: return x * x;
+    case STEP_DIVIDE: return x / y;
+    case STEP_FLOOR: return floor(x);
+    case STEP_CEIL: return ceil(x);
+    case STEP_SQRT: return sqrt(x);
+    default: return x;
+    }
+}
+
+/* Sums and products are of numbers without sign, which wrap. */
+static inline int64_t whole_step(int64_t kind, int64_t x, int64_t y) {
+    const int64_t quotient = y == 0 ? 0 : y == -1 ? (int64_t)(0u - (uint64_t)x) : x / y;
+    const int64_t rest = y == 0 || y == -1 ? 0 : x - quotient * y;
+    const bool below = rest != 0 && (rest < 0) != (y < 0);
+    switch (kind) {
+    case STEP_EQUAL: return x == y;
+    case STEP_NOT_EQUAL: return x != y;
+    case STEP_GREATER: return x > y;
+    case STEP_GREATER_EQUAL: return x >= y;
+    case STEP_LESS: return x < y;
+    case STEP_LESS_EQUAL: return x <= y;
+    case STEP_AND: return x & y;
+    case STEP_OR: return x | y;
+    case STEP_XOR: return x ^ y;
+    case STEP_NOT: return x == 0;
+    case STEP_ADD: return (int64_t)((uint64_t)x + (uint64_t)y);
+    case STEP_SUBTRACT: return (int64_t)((uint64_t)x - (uint64_t)y);
+    case STEP_MULTIPLY: return (int64_t)((uint64_t)x * (uint64_t)y);
+    case STEP_NEGATIVE: return (int64_t)(0u - (uint64_t)x);
+    case STEP_ABSOLUTE: return x < 0 ? (int64_t)(0u - (uint64_t)x) : x;
+    case STEP_SQUARE: return (int64_t)((uint64_t)x * (uint64_t)x);
+    case STEP_MAXIMUM: return x > y ? x : y;
+    case STEP_MINIMUM: return x < y ? x : y;
+    case STEP_SIGN: return (x > 0) - (x < 0);
+    case STEP_FLOOR_DIVIDE: return quotient - below;
+    case STEP_REMAINDER: return below ? rest + y : rest;
+    default: return x;
+    }
+}
+
+/* One step on every element; `STEP_WHERE` chooses between x and y by z. */
+struct step_elements_args {
+    const void *x, *y, *z;
+    void *out;
+    int64_t count, kind, real; /* real: computed in float64 */
+    int64_t x_type, y_type, z_type, out_type;
+    struct axes axes;
+    struct steps x_steps, y_steps, z_steps;
+};
+KERNEL(step_elements, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const int64_t x = place_of(i, a.axes, a.x_steps), y = place_of(i, a.axes, a.y_steps);
+        const bool other = a.kind == STEP_WHERE && !whole_at(a.z, a.z_type, place_of(i, a.axes, a.z_steps));
+        if (a.real) {
+            const double left = real_at(a.x, a.x_type, x), right = real_at(a.y, a.y_type, y);
+            put_real(a.out, a.out_type, i, other ? right : real_step(a.kind, left, right));
+        } else {
+            const int64_t left = whole_at(a.x, a.x_type, x), right = whole_at(a.y, a.y_type, y);
+            put_whole(a.out, a.out_type, i, other ? right : whole_step(a.kind, left, right));
+        }
+    }
+}
+
+enum fold { FOLD_SUM, FOLD_LARGEST, FOLD_SMALLEST, FOLD_PLACE_OF_LARGEST, FOLD_PLACE_OF_SMALLEST };
+
+/* Whole numbers of a row made one, or the place of the first of the largest or smallest numbers. */
+struct fold_elements_args {
+    const void *x;
+    void *out;
+    int64_t count, kind, x_type, out_type;
+    struct rows rows;
+};
+KERNEL(fold_elements, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const int64_t begin = place_of(i, a.rows.axes, a.rows.steps);
+        const bool real = a.x_type >= HALF;
+        const bool places = a.kind >= FOLD_PLACE_OF_LARGEST;
+        const bool largest = a.kind == FOLD_LARGEST || a.kind == FOLD_PLACE_OF_LARGEST;
+        int64_t found = real ? 0 : whole_at(a.x, a.x_type, begin), place = 0;
+        double best = real ? real_at(a.x, a.x_type, begin) : 0;
+        for (int64_t j = 1; j < a.rows.length; j++) {
+            const int64_t at = begin + element_of(a.rows, j);
+            if (real) {
+                const double here = real_at(a.x, a.x_type, at);
+                if (largest ? here > best : here < best) best = here, place = j;
+                continue;
+            }
+            const int64_t here = whole_at(a.x, a.x_type, at);
+            if (a.kind == FOLD_SUM) found = (int64_t)((uint64_t)found + (uint64_t)here);
+            else if (largest ? here > found : here < found) found = here, place = j;
+        }
+        put_whole(a.out, a.out_type, i, places ? place : found);
+    }
+}
+
+/* Sums from the start of a row on, one after the other; results lie as the rows do. */
+struct cumulate_args {
+    const void *x;
+    void *out;
+    int64_t count, type;
+    struct rows rows;
+};
+KERNEL(cumulate, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const int64_t begin = place_of(i, a.rows.axes, a.rows.steps);
+        double sum = 0;
+        int64_t whole = 0;
+        for (int64_t j = 0; j < a.rows.length; j++) {
+            const int64_t at = begin + element_of(a.rows, j);
+            if (a.type == REAL) {
+                sum = j ? sum + ((const double *)a.x)[at] : ((const double *)a.x)[at];
+                ((double *)a.out)[at] = sum;
+            } else {
+                whole = (int64_t)((uint64_t)whole + (uint64_t)whole_at(a.x, a.type, at));
+                put_whole(a.out, a.type, at, whole);
+            }
+        }
+    }
+}
+
+/* The places of a row's elements in their order, equal ones by place: every thread finds where its element comes. */
+struct rank_args {
+    const void *x;
+    int32_t *out; /* lies as the rows do */
+    int64_t count, type; /* count: elements of all rows */
+    struct rows rows;
+};
+KERNEL(rank, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const int64_t begin = place_of(i / a.rows.length, a.rows.axes, a.rows.steps), own = i % a.rows.length;
+        const int64_t whole = a.type >= HALF ? 0 : whole_at(a.x, a.type, begin + element_of(a.rows, own));
+        const double real = a.type >= HALF ? real_at(a.x, a.type, begin + element_of(a.rows, own)) : 0;
+        int64_t before = 0;
+        for (int64_t j = 0; j < a.rows.length; j++) {
+            const int64_t at = begin + element_of(a.rows, j);
+            if (a.type >= HALF) {
+                const double here = real_at(a.x, a.type, at);
+                before += here < real || (here == real && j < own);
+            } else {
+                const int64_t here = whole_at(a.x, a.type, at);
+                before += here < whole || (here == whole && j < own);
+            }
+        }
+        a.out[begin + element_of(a.rows, before)] = (int32_t)own;
+    }
+}
+
+/* Products of matrices of whole numbers, which wrap: x [batch, rows, depth], y [batch, depth, columns]. */
+struct whole_product_args {
+    const void *x, *y;
+    void *out;
+    int64_t count, rows, depth, columns, x_type, y_type, out_type;
+    const int32_t *x_places, *y_places; /* of every batch */
+    int64_t x_row, x_step, y_step, y_column;
+};
+KERNEL(whole_product, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const int64_t column = i % a.columns, row = i / a.columns % a.rows, batch = i / a.columns / a.rows;
+        int64_t x = a.x_places[batch] + row * a.x_row, y = a.y_places[batch] + column * a.y_column;
+        uint64_t sum = 0;
+        for (int64_t k = 0; k < a.depth; k++, x += a.x_step, y += a.y_step)
+            sum += (uint64_t)whole_at(a.x, a.x_type, x) * (uint64_t)whole_at(a.y, a.y_type, y);
+        put_whole(a.out, a.out_type, i, (int64_t)sum);
+    }
+}
