@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["SMALL", "HuggingFaceModel", "build_config", "build_reference", "reference_logits"]
+__all__ = ["COMMON", "SMALL", "HuggingFaceModel", "build_config", "build_reference", "reference_logits"]
 
 COMMON = {
     "hidden_size": 64,

@@ -35,6 +35,7 @@ PACKAGES = {
     "safetensors": Use("reading and writing checkpoints", "train"),
     "gguf": Use("reading GGUF files", "llm"),
     "tokenizers": Use("reading tokenizer.json", "llm"),
+    "huggingface_hub": Use("fetching a model by its name (a folder needs nothing)"),
 }
 """The extras are those of pyproject.toml; a test compares."""
 

@@ -294,9 +294,11 @@ def tokenizer_of(model: Path, vocabulary: int | None = None) -> TextTokenizer:
     Raises:
         CheckpointError: There is none, or it is of another model.
     """
-    from aneforge.llm.tokenizer import TextTokenizer  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.llm.hub import local_folder  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.llm.tokenizer import TextTokenizer  # noqa: PLC0415 - as above
 
-    return TextTokenizer(model if model.is_dir() else model.parent, vocabulary)
+    place = local_folder(model)
+    return TextTokenizer(place if place.is_dir() else place.parent, vocabulary)
 
 
 def prompt_tokens(prompt: str | None, ids: str | None, tokenizer: TextTokenizer | None) -> list[int]:

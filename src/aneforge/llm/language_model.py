@@ -26,6 +26,7 @@ from aneforge.llm.declared_weights import ENCODINGS, encoded_share
 from aneforge.llm.decoder_programs import KeyValueCache, PrefillProgram, StepProgram
 from aneforge.llm.exactness import Mathematics, compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
+from aneforge.llm.hub import local_folder
 from aneforge.llm.number_forms import NumberForms, choose_forms
 from aneforge.records import dataclass
 
@@ -57,10 +58,11 @@ def load(
 ) -> LanguageModel:
     """Return a language model for one target.
 
-    `path` is a folder of Hugging Face (config.json and safetensors), a GGUF file, or a checkpoint that is open. `context`
-    is how many tokens fit, prompt and answer together: 512 or as many as the model has positions, where it is not
-    given. `compress` is that of `af.compile`. Layers are cut into programs of at most `chunk_bytes` of
-    constants, those of the target where it is not given.
+    `path` is a folder of Hugging Face (config.json and safetensors), a GGUF file, a checkpoint that is open, or a name
+    of the hub (`owner/name`), which is fetched where the package huggingface_hub is installed. `context` is how many
+    tokens fit, prompt and answer together: 512 or as many as the model has positions, where it is not given. `compress`
+    is that of `af.compile`. Layers are cut into programs of at most `chunk_bytes` of constants, those of the target
+    where it is not given.
     `residual_scale`, a power of two, divides the residual, for models whose outliers pass 65,504; norms have the form
     that survives every range of fp16. `by_ranges` of the model chooses both.
 
@@ -72,6 +74,7 @@ def load(
 
     Raises:
         CheckpointError: Files are missing, damaged or of another model.
+        MissingPackageError: A package that reads or fetches it is not installed.
         UnsupportedModelError: The model has no form here, or the context is too long for it.
         UnknownTargetError: Nothing has the name of the target.
     """  # noqa: E501 - a message is one line
@@ -86,16 +89,17 @@ def load(
 
 
 def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Return the checkpoint at a path: a GGUF file, or a folder.
+    """Return the checkpoint at a path: a GGUF file, or a folder, which may be one of the hub.
 
     Raises:
         CheckpointError: There is none, or it is damaged.
+        MissingPackageError: It is a name of the hub, and the package that fetches it is not installed.
     """
     if Path(path).suffix == ".gguf":
         from aneforge.llm.gguf import GgufCheckpoint  # noqa: PLC0415 - loaded when it is needed
 
         return GgufCheckpoint(path)
-    return FolderCheckpoint(path)
+    return FolderCheckpoint(local_folder(path))
 
 
 def padded_length(tokens: int, context: int) -> int:

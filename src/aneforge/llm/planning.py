@@ -20,6 +20,7 @@ from aneforge.llm.architecture import count_parameters, expect_context
 from aneforge.llm.architectures import describe_decoder
 from aneforge.llm.checkpoint import read_settings
 from aneforge.llm.declared_weights import ENCODINGS
+from aneforge.llm.hub import local_folder
 from aneforge.llm.language_model import padded_length
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
 from aneforge.llm.settings import ModelSettings
@@ -169,7 +170,7 @@ def read_decoder(path: str | os.PathLike[str]) -> tuple[DecoderConfig, str]:
         from aneforge.llm.gguf import GgufCheckpoint  # noqa: PLC0415 - it needs an extra
 
         return describe_decoder(ModelSettings(GgufCheckpoint(path).settings, source)), source
-    return describe_decoder(ModelSettings(read_settings(path), source)), source
+    return describe_decoder(ModelSettings(read_settings(local_folder(path, settings_only=True)), source)), source
 
 
 def plan_decoder(

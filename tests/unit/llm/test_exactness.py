@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -141,6 +142,17 @@ def test_the_cache_is_states_where_that_is_asked_for(model: LanguageModel, tmp_p
 def test_mil_text_is_written_to_a_folder(model: LanguageModel, tmp_path: Path) -> None:
     export_model(model, tmp_path / "mil", lengths=(8,))
     assert {"hidden", "last"} == set(load_mil(tmp_path / "mil").graph("prefill_8").inputs)
+
+
+def test_mil_text_of_encoded_weights_shares_them_between_functions(folder: Path, tmp_path: Path) -> None:
+    with af.llm.load(folder, target="m4", context=16, compress="int8") as encoded:
+        export_model(encoded, tmp_path / "mil", lengths=(8,))
+    _, *functions = (tmp_path / "mil" / "model.mil").read_text(encoding="utf-8").split("    func ")
+    assert [one.partition("<")[0] for one in functions] == ["prefill_8", "decode"]
+    line = re.compile(r"constexpr_affine_dequantize\(\).*quantized_data = (tensor<int8, .*?uint64\(\d+\)\))")
+    prefill, decode = (set(line.findall(one)) for one in functions)
+    assert len(prefill) >= 7 * len(encoded.config.layers)
+    assert prefill == decode
 
 
 def test_wrong_exports_are_refused(model: LanguageModel, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -101,6 +104,27 @@ def test_a_padded_prompt_equals_one_that_is_not(model: LanguageModel) -> None:
     exact, padded = model.prefill_program(16), model.prefill_program(17)
     assert (exact.tokens, padded.tokens) == (16, 32)
     assert padded.run(rows)["logits_0"] == pytest.approx(exact.run(rows)["logits_0"], abs=2e-3)
+
+
+def test_a_prompt_at_once_continues_as_one_fed_token_by_token(model: LanguageModel) -> None:
+    batched = model.generate(PROMPT, max_new_tokens=6, end_tokens=())
+    model.cache.clear()
+    logits = [model.step(one) for one in PROMPT][-1]
+    fed = [int(logits.argmax())]
+    while len(fed) < 6:
+        fed.append(int(model.step(fed[-1]).argmax()))
+    assert fed == batched
+
+
+def test_two_processes_give_the_same_bits(llama: Path, model: LanguageModel) -> None:
+    asked = (
+        "import hashlib, aneforge as af; "
+        f"lm = af.llm.load({str(llama)!r}, target='m1', context=40); "
+        f"print(hashlib.sha256(lm.prefill({PROMPT}).tobytes() + lm.step(17).tobytes()).hexdigest())"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", asked], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    here = hashlib.sha256(model.prefill(PROMPT).tobytes() + model.step(17).tobytes()).hexdigest()
+    assert [one.communicate(timeout=60)[0].strip() for one in children] == [here, here]
 
 
 def test_chunks_equal_the_whole_bit_for_bit(llama: Path, model: LanguageModel) -> None:

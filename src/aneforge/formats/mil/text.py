@@ -79,11 +79,11 @@ def text_beside(
     alignment: int = 1,
 ) -> MilText:
     """Return the same, with the weights in a file of another name than weights.bin."""
-    blob = BlobWriter(alignment)
-    forms = ConstantForms(blob, weights_path)
+    blob, graphs = BlobWriter(alignment), graphs_of(source)
+    forms = ConstantForms(blob, weights_path, shared=len(graphs) > 1)
     functions: dict[str, Function] = {}
     info = dict(COMPILERS)
-    for name, graph in graphs_of(source).items():
+    for name, graph in graphs.items():
         writer = FunctionWriter(name, graph, forms, port_casts=port_casts, rounded=rounded)
         functions[name] = writer.function()
         info |= writer.hints().entries(name)

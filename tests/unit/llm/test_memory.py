@@ -1,0 +1,59 @@
+"""Memory of a process that loads a folder: what is baked, and little more."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llm_folders import COMMON
+
+STATUS = Path("/proc/self/status")
+WIDTH, HIDDEN, LAYERS = 1024, 4096, 4
+LOADING = """
+import re, sys, aneforge as af
+from pathlib import Path
+def peak():
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+model = af.llm.load(sys.argv[1], target="m1", context=16)
+before = peak()
+model.step_program()
+print(peak() - before, sum(one.nbytes for one in model.weights.held.values()))
+"""
+
+
+def write_sparse_folder(folder: Path) -> int:
+    """Write a Llama whose weights are a hole in a file: zeros that take no space; return their bytes."""
+    settings = {**COMMON, "model_type": "llama", "hidden_size": WIDTH, "intermediate_size": HIDDEN}
+    settings |= {"num_hidden_layers": LAYERS, "num_attention_heads": 8, "num_key_value_heads": 8}
+    shapes = {"model.embed_tokens.weight": [160, WIDTH], "lm_head.weight": [160, WIDTH], "model.norm.weight": [WIDTH]}
+    for number in range(LAYERS):
+        prefix = f"model.layers.{number}."
+        shapes |= {f"{prefix}self_attn.{one}_proj.weight": [WIDTH, WIDTH] for one in "qkvo"}
+        shapes |= {f"{prefix}mlp.{one}_proj.weight": [HIDDEN, WIDTH] for one in ("gate", "up")}
+        shapes |= {f"{prefix}{one}_layernorm.weight": [WIDTH] for one in ("input", "post_attention")}
+        shapes[f"{prefix}mlp.down_proj.weight"] = [WIDTH, HIDDEN]
+    entries: dict[str, object] = {}
+    end = 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 4 * math.prod(shape)
+        entries[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    header = json.dumps(entries).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + end)
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return end
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="the peak of a process is read from /proc")
+def test_loading_peaks_at_what_is_baked_and_a_fifth(tmp_path: Path) -> None:
+    assert write_sparse_folder(tmp_path) > 250e6
+    run = subprocess.run([sys.executable, "-c", LOADING, tmp_path], capture_output=True, text=True, check=True)
+    peak, baked = map(int, run.stdout.split())
+    assert baked > 125e6
+    assert peak < 1.2 * baked
