@@ -129,14 +129,20 @@ class Restored(nn.Module):
 
 
 class Encoded(nn.Module):
-    """A layer of torch's own transformer, with dropout as it comes, and a class for every sequence."""
+    """Stochastic depth, a layer of torch's own transformer with dropout as it comes, and a class for every sequence."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.head = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 3)
+        self.wide = nn.Linear(8, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return scores [batch, 3] of sequences [batch, places, 8]."""
+        if self.training:
+            depth = torch.empty(len(x), 1, 1).bernoulli_(0.75).div_(0.75)
+            x = x + self.wide(x) * depth
+        else:
+            x = x + self.wide(x)
         return cast("torch.Tensor", self.head(self.layer(x).mean(1)))
 
 

@@ -44,10 +44,8 @@ class JointLoss(LossSeed):
     """An index is below this number."""
     module_state: ModuleState = field(default_factory=ModuleState, compare=False)
     """Masks and buffers as a run begins with them."""
-    state: Mapping[str, Parameter | Array | str] = field(
-        default_factory=dict[str, "Parameter | Array | str"], compare=False
-    )
-    """What was traced calls its parameters, one perhaps by several names, values that stay, and buffers of the run."""
+    state: Mapping[str, Parameter | Array] = field(default_factory=dict[str, "Parameter | Array"], compare=False)
+    """What was traced calls its parameters, one perhaps by several names, and buffers as a run begins with them."""
     name = LOSS
 
     @property

@@ -8,7 +8,7 @@ numbers, which hold them exactly up to 2,048, and compared with the numbers of a
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -28,10 +28,15 @@ MASKED = -1e4
 """What is added to scores that are masked: as good as minus infinity in fp16, and finite."""
 
 
-def decompositions(counted: list[int]) -> Table:
-    """Return what operators are taken apart into, by operator; numbers of classes are added to a list."""
+def decompositions(own: Table, counted: list[int]) -> Table:
+    """Return what operators are taken apart into, by operator; numbers of classes are added to a list.
+
+    `own` is what torch takes them apart into.
+    """
     aten = torch.ops.aten
+    recurrent = aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input
     return {
+        **{operator: partial(recurrent_layers, own[operator]) for operator in recurrent},
         aten.convolution.default: convolution,
         aten.adaptive_avg_pool2d.default: adaptive_average_pool,
         aten.avg_pool2d.default: average_pool,
@@ -249,6 +254,42 @@ def dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor
         return x * 0, torch.zeros(x.shape, dtype=torch.bool)
     mask = torch.ops.aten.bernoulli.p(x.detach(), 1 - p) / (1 - p)
     return x * mask, mask.to(torch.bool)
+
+
+def recurrent_layers(  # noqa: PLR0913, PLR0917 - the operators' signature
+    one_layer: Callable[..., object],
+    x: torch.Tensor,
+    hx: list[torch.Tensor] | torch.Tensor,
+    params: list[torch.Tensor],
+    has_biases: bool,  # noqa: FBT001 - as above
+    num_layers: int,
+    p: float,
+    train: bool,  # noqa: FBT001 - as above
+    bidirectional: bool,  # noqa: FBT001 - as above
+    batch_first: bool,  # noqa: FBT001 - as above
+) -> tuple[torch.Tensor, ...]:
+    """Return recurrent layers one by one, with dropout between them: torch leaves it out as it takes them apart."""
+    states = hx if isinstance(hx, list) else [hx]
+    directions, each = 2 if bidirectional else 1, len(params) // num_layers
+    last: list[list[torch.Tensor]] = []
+    for layer in range(num_layers):
+        first = [one[layer * directions : (layer + 1) * directions] for one in states]
+        own = params[layer * each : (layer + 1) * each]
+        given = dropout(x, p, train)[0] if layer else x
+        found = one_layer(
+            given,
+            first if isinstance(hx, list) else first[0],
+            own,
+            has_biases,
+            1,
+            0.0,
+            train,
+            bidirectional,
+            batch_first,
+        )
+        x, *after = cast("tuple[torch.Tensor, ...]", found)
+        last.append(after)
+    return x, *(torch.cat(ones) for ones in zip(*last, strict=True))
 
 
 def one_hot(counted: list[int], indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:

@@ -20,7 +20,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, NotSupportedError
-from aneforge.formats.torch.quiet import quiet_loggers, without_printed_graph
+from aneforge.formats.torch.quiet import OWN_WEIGHTS, quiet_loggers, without_printed_graph
 from aneforge.formats.torch.torch_model import from_torch
 from aneforge.records import dataclass
 from aneforge.train.joint_graph import JointLoss, bind_joint_graph
@@ -95,7 +95,7 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object, drop
     masks = {f"masks_{place}": keep for place, keep in enumerate(flat.effects.masks.values())}
     state = state_of_buffers(module, flat.effects.moves, dropout_seed)
     bound = bind_joint_graph(from_torch(program), owners, data, "seed", flat.classes, masks, state)
-    return replace(bound, state=state_of(module, dict(zip(names, bound.params, strict=True)), state))
+    return replace(bound, state=state_of(module, dict(zip(names, bound.params, strict=True))))
 
 
 def state_of_buffers(module: torch.nn.Module, moves: Sequence[TracedMove], seed: int) -> ModuleState:
@@ -110,19 +110,13 @@ def state_of_buffers(module: torch.nn.Module, moves: Sequence[TracedMove], seed:
     return ModuleState((), moved, {one.name: one.count for one in moves if one.count}, values, seed)
 
 
-def state_of(
-    module: torch.nn.Module, trained: Mapping[str, Parameter], moved: ModuleState
-) -> dict[str, Parameter | Array | str]:
-    """Return what the module's own `state_dict` has: parameters, also by their second names, and buffers.
-
-    One that changes in a run is called by the name that it has there.
-    """
+def state_of(module: torch.nn.Module, trained: Mapping[str, Parameter]) -> dict[str, Parameter | Array]:
+    """Return what the module's own `state_dict` has: parameters, also by their second names, and buffers."""
     first = {id(one): name for name, one in module.named_parameters()}
-    changed = {id(module.get_buffer(name)): name for name in moved.values}
-    found: dict[str, Parameter | Array | str] = {}
+    found: dict[str, Parameter | Array] = {}
     for name, one in cast("Mapping[str, torch.Tensor]", module.state_dict(keep_vars=True)).items():
         owner = trained.get(first.get(id(one), ""))
-        found[name] = changed.get(id(one), as_kept(one)) if owner is None else owner
+        found[name] = as_kept(one) if owner is None else owner
     return found
 
 
@@ -223,7 +217,7 @@ def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Fl
     del table[aten.detach.default]  # what it is taken apart into has a gradient
     table.pop(aten.lerp.Scalar, None)  # it says how buffers move
     counted: list[int] = []
-    table.update(decompositions(counted))
+    table.update(decompositions(table, counted))
     core = program.run_decompositions(table)  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
     flat = core.module()
     effects = take_out_effects(flat)
@@ -262,4 +256,5 @@ def quiet() -> Generator[None]:
     with warnings.catch_warnings(), quiet_loggers(), without_printed_graph():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", OWN_WEIGHTS, UserWarning)
         yield

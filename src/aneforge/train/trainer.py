@@ -218,15 +218,11 @@ class Trainer:
         """
         self.run.read_back()
         if isinstance(self.objective, JointLoss):
-            return {name: self.value_of(one).copy() for name, one in self.objective.state.items()}
+            state, moved = self.objective.state, self.run.module_state.values
+            kept = {name: one.value if isinstance(one, Parameter) else one for name, one in state.items()}
+            return {name: moved.get(name, one).copy() for name, one in kept.items()}
         params = self.parameters
         return {label_of(params, place): one.value.copy() for place, one in enumerate(params)}
-
-    def value_of(self, kept: Parameter | Array | str) -> Array:
-        """Return the present value of what a module's state has: a parameter, a constant, or a buffer by its name."""
-        if isinstance(kept, str):
-            return self.run.module_state.values[kept]
-        return kept.value if isinstance(kept, Parameter) else kept
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 import aneforge as af
 from aneforge.errors import GraphError
 from aneforge.train.joint_graph import JointLoss
 from aneforge.train.module_state import ModuleState, MovedBuffer
+from aneforge.train.torch_step import trace_step
 from torch_networks import TorchNetwork, encoded, restored
 
 if TYPE_CHECKING:
@@ -64,6 +66,10 @@ def losses_in_torch(network: TorchNetwork, state: ModuleState, monkeypatch: pyte
         scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
         return masked(torch.softmax(scores, -1)) @ value
 
+    def kept(x: torch.Tensor, keep: float) -> torch.Tensor:
+        return x.copy_(torch.as_tensor(masks.pop(0)) * keep)
+
+    monkeypatch.setattr(torch.Tensor, "bernoulli_", kept)
     for name, one in (("dropout", masked), ("dropout2d", masked), ("scaled_dot_product_attention", attention)):
         monkeypatch.setattr(functional, name, one)
     optimizer = torch.optim.Adam(network.module.parameters(), RATE)
@@ -140,6 +146,35 @@ def test_a_transformer_with_dropout_trains_as_in_torch_and_is_evaluated_without_
     losses = [trainer.step() for _ in range(STEPS)]
     assert "program step" in str(trainer.report())
     np.testing.assert_allclose(losses, losses_in_torch(network, trainer.run.module_state, monkeypatch), rtol=5e-3)
+
+
+class Layers(nn.Module):
+    """Two recurrent layers with dropout between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.GRU(3, 4, 2, dropout=0.5, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the mean square of the last layer."""
+        return cast("torch.Tensor", self.layers(x)[0]).square().mean()
+
+
+def test_recurrent_layers_have_dropout_between_them() -> None:
+    torch.manual_seed(6)  # pyright: ignore[reportUnknownMemberType] - as above
+    module, x = Layers(), torch.randn(2, 2, 3)
+    traced = trace_step(module, torch.clone, (x,))
+    masks = traced.module_state.without_dropout()
+    assert [one.shape for one in masks.values()] == [(2, 2, 4)]
+    feeds = {**{one.node: one.value for one in traced.params}, traced.inputs[0].node: x.numpy()}
+    graph = af.Graph({"loss": traced.result})
+    fed = [{**feeds, **{node: share * mask for node, mask in masks.items()}} for share in (1, 0)]
+    whole, nothing = (af.reference(graph, [given[node] for node in graph.inputs.values()]) for given in fed)
+    second = nn.GRU(4, 4, batch_first=True)
+    own = module.layers.state_dict()
+    second.load_state_dict({name: own[name.replace("l0", "l1")] for name in second.state_dict()})
+    assert whole["loss"].item() == pytest.approx(module.eval()(x).item(), rel=1e-5)
+    assert nothing["loss"].item() == pytest.approx(second(torch.zeros(2, 2, 4))[0].square().mean().item(), rel=1e-5)
 
 
 def test_masks_depend_on_the_seed_and_the_number_alone_and_keep_their_share(

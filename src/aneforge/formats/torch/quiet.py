@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import TextIO
 
-__all__ = ["quiet_loggers", "without_printed_graph"]
+__all__ = ["OWN_WEIGHTS", "quiet_loggers", "without_printed_graph"]
 
 LOGGERS = ("torch.export", "torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 """Those that tell of a program that cannot be read, or run without data."""
+OWN_WEIGHTS = r"The tensor attributes? (self\.[\w.]*_?flat_weights\[\d+\](, | and )?)+ (was|were) assigned"
+"""What PyTorch warns of in its own recurrent layers; where a module's attributes are among them, it is shown."""
 
 
 @contextmanager

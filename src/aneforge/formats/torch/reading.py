@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from aneforge.errors import GraphError, GraphTypeError, Location, NotSupportedError
 from aneforge.formats.torch.archive import load_archive
 from aneforge.formats.torch.places import is_users
-from aneforge.formats.torch.quiet import quiet_loggers, without_printed_graph
+from aneforge.formats.torch.quiet import OWN_WEIGHTS, quiet_loggers, without_printed_graph
 from aneforge.records import dataclass
 
 __all__ = ["ExampleInputs", "ProgramSource", "ReadProgram", "flat_inputs", "read_program"]
@@ -24,8 +24,6 @@ ProgramSource = torch.nn.Module | torch.export.ExportedProgram | str | os.PathLi
 ExampleInputs = torch.Tensor | tuple[object, ...] | list[object] | Mapping[str, object]
 MESSAGE_LINES = 3
 """Lines of PyTorch's own message that an error quotes; the rest is advice on its flags."""
-OWN_WEIGHTS = r"The tensor attributes? (self\.[\w.]*_?flat_weights\[\d+\](, | and )?)+ (was|were) assigned"
-"""What PyTorch warns of in its own recurrent layers; where a module's attributes are among them, it is shown."""
 PACKED = ("PackedParams", "quantized nyi in meta tensors")
 """Signs of modules whose weights are packed for kernels of PyTorch's own."""
 LOOKS_AT_MASK = "_detect_is_causal_mask"
