@@ -103,7 +103,9 @@ static void cut_matrix(struct plan *plan, int32_t threads) {
     const int64_t tiles = divided_up(plan->across.out, TILE_LANES);
     const int64_t fitting = smaller(greater(REGION_BYTES / tile_bytes, 1), MOST_TILES);
     const int64_t shares = tiles * plan->batch * plan->groups / (threads * REGIONS_PER_THREAD);
-    const int64_t most = threads > 1 && tiles > fitting ? smaller(fitting, greater(shares, 1)) : fitting;
+    const bool few_rows = plan->rows < (int64_t)threads * LEAST_TASK_ROWS; /* too few for a task of rows each */
+    const bool many = threads > 1 && (tiles > fitting || few_rows);
+    const int64_t most = many ? smaller(fitting, greater(shares, 1)) : fitting;
     const int64_t each = divided_up(tiles, divided_up(tiles, most));
     plan->region_rows = 1;
     plan->region_columns = smaller(each * TILE_LANES, plan->across.out);
