@@ -40,7 +40,7 @@ EITHER: Sequence[Any] = (
 )
 REALS: Sequence[Any] = (np.divide, np.floor, np.ceil, np.sqrt)
 WHOLES: Sequence[Any] = (np.maximum, np.minimum, np.sign, np.floor_divide, np.remainder)
-STEPS = {function: number for number, function in enumerate((*EITHER, *REALS, *WHOLES))}
+STEPS: Mapping[object, int] = {function: number for number, function in enumerate((*EITHER, *REALS, *WHOLES))}
 """Steps by NumPy's functions, in the order of `enum step`: those on any numbers, on real ones, and on whole ones."""
 OF_BOOL: Mapping[object, Any] = {
     np.bitwise_and: np.logical_and,
