@@ -92,6 +92,8 @@ HIDING: dict[str, Function] = {
     "the largest": lambda y: y.reshape(-1, 64).amax(-1).amin(0).square().clip(0.0, 9.0),
     "several readers": lambda y: y.tanh() + y.sigmoid(),
     "numbers by channel": lambda y: (in_channels(y) * BY_CHANNEL).tanh(),
+    "pairs with numbers by channel": lambda y: af.minimum(af.maximum(in_channels(y), -BY_CHANNEL), BY_CHANNEL + 3),
+    "less than a number by channel": lambda y: af.maximum((in_channels(y) - BY_CHANNEL).tanh(), BY_CHANNEL),
     "a gain and offset by channel": lambda y: (in_channels(y) * BY_CHANNEL + BY_CHANNEL).tanh(),
 }
 

@@ -8,6 +8,7 @@ such functions too, or move elements.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from aneforge.engine.execution.epilogue import stages_of
 from aneforge.engine.execution.layers import EXACT_PAIRS, Constants, step_of
 from aneforge.engine.execution.run_products import PRODUCT_KINDS
 from aneforge.ops.table import find_op
+from aneforge.ops.types import TensorType
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -166,7 +168,8 @@ def compute_numbers(layer: Layer, numbers: Array, program: Program) -> Array | N
     laid = None if found is None else found.laid(numbers)
     if laid is None:
         return None
-    step = step_of(layer, program, Constants())
+    asked = layer.reading(lambda value: replace(value, type=TensorType(laid.shape, value.type.dtype)))
+    step = step_of(asked, program, Constants())
     operands = {name: laid if isinstance(ref, Value) else step.constants[name] for name, ref in layer.refs()}
     return step.results(dict(operands))[0].reshape(-1)
 
