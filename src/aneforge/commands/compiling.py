@@ -309,11 +309,6 @@ def name_of(model: object) -> str:
 
 
 NETPLIST_FILES = ("net.plist", "weights.0", "weights.1")
-ENDINGS = {
-    "mlpackage": ".mlpackage", "program": ".aneprg", "text": ".anec", "mil": ".mil", "netplist": ".netplist",
-    "hwx": ".hwx", "ane": ".ane",
-}  # fmt: skip
-"""How names of the forms end."""
 
 
 def default_name(model: str, emit: str, chip: str) -> str:
@@ -322,7 +317,7 @@ def default_name(model: str, emit: str, chip: str) -> str:
     >>> default_name("net.onnx", "mlpackage", "chip"), default_name("net.onnx", "mil", "chip")
     ('net.chip.mlpackage', 'net.chip.mil')
     """
-    return f"{Path(model).stem}.{chip}{ENDINGS[emit]}"
+    return f"{Path(model).stem}.{chip}{EMITTERS[emit].ending}"
 
 
 def form_of(output: str | os.PathLike[str]) -> str:
@@ -335,7 +330,7 @@ def form_of(output: str | os.PathLike[str]) -> str:
         GraphError: It names none.
     """
     ending = Path(output).suffix
-    found = next((form for form, known in ENDINGS.items() if known == ending), None)
+    found = next((form for form, emitter in EMITTERS.items() if emitter.ending == ending), None)
     if found is None:
         raise GraphError(
             "nothing is to be written", seen=f"-o {os.fspath(output)}", remedy="name a form, such as --emit mil"
@@ -362,7 +357,7 @@ def place_of_form(emit: str, output: str | os.PathLike[str]) -> OutputPlace:
         return OutputPlace(path, tuple(path / name for name in NETPLIST_FILES))
     if emit != "mil":
         return OutputPlace(path, (path,))
-    if path.suffix != ENDINGS[emit] or path.is_dir() or os.fspath(output).endswith(os.sep):
+    if path.suffix != EMITTERS[emit].ending or path.is_dir() or os.fspath(output).endswith(os.sep):
         path /= MODEL_FILE
     return OutputPlace(path, (path, weights_of(path)))
 
@@ -551,6 +546,8 @@ def package_form(graph: Graph) -> Form:
 class Emitter:
     """A form in which programs travel."""
 
+    ending: str
+    """How names of its files end."""
     write: Callable[[Retargeted, Program, Path], Written]
     refuse: Callable[[Path, object], None]
     """Refuses what could not be written, before anything is compiled for it."""
@@ -559,11 +556,11 @@ class Emitter:
 
 
 EMITTERS: Mapping[str, Emitter] = {
-    "mil": Emitter(as_mil, refuse_mil),
-    "netplist": Emitter(as_netplist, partial(refuse_folder, holds=NETPLIST_FILES), netplist_form),
-    "mlpackage": Emitter(as_package, refuse_package, package_form),
-    "program": Emitter(as_program, refuse_one_file),
-    "text": Emitter(as_text, refuse_one_file),
-    "hwx": Emitter(as_container, refuse_one_file),
-    "ane": Emitter(as_linux_file, refuse_one_file),
+    "mil": Emitter(".mil", as_mil, refuse_mil),
+    "netplist": Emitter(".netplist", as_netplist, partial(refuse_folder, holds=NETPLIST_FILES), netplist_form),
+    "mlpackage": Emitter(".mlpackage", as_package, refuse_package, package_form),
+    "program": Emitter(".aneprg", as_program, refuse_one_file),
+    "text": Emitter(".anec", as_text, refuse_one_file),
+    "hwx": Emitter(".hwx", as_container, refuse_one_file),
+    "ane": Emitter(".ane", as_linux_file, refuse_one_file),
 }

@@ -54,8 +54,11 @@ ZIP_END, ZIP_END_SIZE, ZIP_COMMENT_MOST = b"PK\x05\x06", 22, 2**16
 ARCHIVE_MARKS = ("archive_format", "serialized_exported_program.json")
 """Files that an archive of an exported program has."""
 EXPORT = 'torch.export.save(torch.export.export(model, example), "model.pt2")'
-CONTAINER = b"\xce\xfa\xef\xbe"
-"""How a compiled container begins."""
+BEGINNINGS: dict[bytes, ModelFormat] = {
+    **dict.fromkeys((b"bplist0", b"<?xml", b"<!DOCTYPE plist", b"<plist"), ModelFormat.NETPLIST),
+    b"\xce\xfa\xef\xbe": ModelFormat.HWX,
+}
+"""How files of a format begin; a text may have a byte order mark and white space before it."""
 DRIVER_SUFFIX = ".ane"
 """How the name of a file of the Linux driver ends: it begins with a size, which tells nothing."""
 SAVED_PROGRAM = b"\x89ANEPRG\n"
@@ -201,11 +204,12 @@ def folder_format(path: Path, place: Location) -> ModelFormat:
 def content_format(path: Path, head: bytes) -> ModelFormat | None:
     """Return the format of a file by its content; None for one that is not known."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if head.startswith(b"bplist0") or text.startswith((b"<?xml", b"<!DOCTYPE plist", b"<plist")):
-        return ModelFormat.NETPLIST
+    for beginning, found in BEGINNINGS.items():
+        if text.startswith(beginning):
+            return found
     if text.startswith(b"program") and text.removeprefix(b"program").lstrip().startswith(b"("):
         return ModelFormat.MIL
-    if head.startswith(CONTAINER) or path.suffix == DRIVER_SUFFIX:
+    if path.suffix == DRIVER_SUFFIX:
         return ModelFormat.HWX
     if head.startswith(ZIP):
         return ModelFormat.EXPORTED if is_exported_program(path, head) else None
