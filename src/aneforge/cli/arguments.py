@@ -75,8 +75,8 @@ Opt = Annotated[
     typer.Option(
         "--opt",
         metavar="LEVEL",
-        help="First change the graph as af.compile does: routes (keeps all bits), 1 (the cheapest form), 2 or max (the "
-        "cheapest of those whose error was tried). [default: as it is written]",
+        help="Rewrite the graph first, as af.compile does: routes (keeps all bits), 1 (the cheapest form), 2 or max "
+        "(the cheapest form whose error was measured). [default: no rewriting]",
         show_default=False,
     ),
 ]
@@ -85,7 +85,7 @@ Compress = Annotated[
     typer.Option(
         "--compress",
         metavar="WAY",
-        help="First encode the weights: int8, int4, sparse, blockwise or auto.",
+        help="Encode the weights first: int8, int4, sparse, blockwise or auto.",
         show_default=False,
     ),
 ]
@@ -121,33 +121,33 @@ MaxAbs = Annotated[
 ]
 Inputs = Annotated[
     Path | None,
-    typer.Option(
-        "--inputs", metavar="FILE.npz", help="Sample inputs by their names.", show_default=False, readable=False
-    ),
+    typer.Option("--inputs", metavar="FILE.npz", help="Sample inputs, by name.", show_default=False, readable=False),
 ]
 Function = Annotated[
     str | None,
-    typer.Option("--function", metavar="NAME", help="The function, where a model has several.", show_default=False),
+    typer.Option(
+        "--function", metavar="NAME", help="The function to use, if the model has several.", show_default=False
+    ),
 ]
 
 Seed = Annotated[
-    int | None, typer.Option(help="Draw the inputs that are not given from this seed.", show_default=False)
+    int | None, typer.Option(help="Draw inputs that are not given at random, from this seed.", show_default=False)
 ]
 Json = Annotated[
     Path | None,
     typer.Option(
-        "--json", metavar="FILE", help="Write the answer as JSON; - prints it.", show_default=False, readable=False
+        "--json", metavar="FILE", help="Write the result as JSON; - prints it.", show_default=False, readable=False
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there even if another tool made it.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files even if another tool made them.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://head:8786.", show_default=False
     ),
 ]
-Workers = Annotated[int | None, typer.Option(help="Run in that many processes on this machine.", show_default=False)]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons whole, however long they are.")]
+Workers = Annotated[int | None, typer.Option(help="Run in this many processes on this machine.", show_default=False)]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons in full.")]
 
 
 def targets_given(texts: Sequence[str] | None) -> list[str] | None:
@@ -285,7 +285,7 @@ def budgets_given(option: str, texts: Sequence[str] | None) -> list[Budget]:
         if match is None or factor is None or match[1].count(".") > 1:
             units = ", ".join(unit for unit in UNITS[option] if unit)
             raise GraphError(
-                f"--{option} is not an amount, with or without the name of a chip before it",
+                f"--{option} is not an amount, optionally after the name of a chip",
                 seen=text,
                 limit=f"a number in {units}" if units else "a share from 0 to 1",
             )

@@ -31,18 +31,21 @@ def check(
     function: given.Function = None,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Follow ranges through the programs, and when they are compared; takes longer."),
+        typer.Option(
+            "--deep",
+            help="Also follow value ranges through the compiled programs, and where chips are compared; slower.",
+        ),
     ] = False,
     placement: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Where operations would land: coreml or direct.", show_default=False),
+        typer.Option(metavar="PATH", help="Show where operations would run: coreml or direct.", show_default=False),
     ] = None,
     path: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
-            help="How the model reaches the engine: direct, or coreml, which runs elsewhere what the engine does not "
-            "take. [default: coreml for Core ML's own files, else direct]",
+            help="How the model reaches the engine: direct, or coreml, which runs on the CPU or GPU what the engine "
+            "does not take. [default: coreml for Core ML's own files, else direct]",
             show_default=False,
         ),
     ] = None,
@@ -54,8 +57,8 @@ def check(
         str | None,
         typer.Option(
             metavar="WORDS",
-            help="What to fail on, separated by commas: reject, oversize, decompose, warn, info, saturation, "
-            "divergence, or none. [default: reject,oversize]",
+            help="Findings that make the check fail, separated by commas: reject, oversize, decompose, warn, info, "
+            "saturation, divergence, or none. [default: reject,oversize]",
             show_default=False,
         ),
     ] = None,
@@ -63,14 +66,16 @@ def check(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Fail only on findings that are known at least so well: measured, decoded or inferred. All are still "
+            help="Fail only on findings with at least this evidence: measured, decoded or inferred. All findings are "
             "listed. [default: any]",
             show_default=False,
         ),
     ] = None,
     min_native: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Least share of operations that must be native, 0 to 1."),
+        typer.Option(
+            min=0.0, max=1.0, metavar="SHARE", help="Smallest share of operations that must be native, 0 to 1."
+        ),
     ] = 0.0,
     max_latency: Annotated[
         list[str] | None,
@@ -84,7 +89,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="[CHIP=]BYTES",
-            help="Most memory for weights and the peak on chip together: 8MB. May be repeated.",
+            help="Largest memory for weights and on-chip peak together: 8MB. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -92,7 +97,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="[CHIP=]SHARE",
-            help="Least share of layers whose bits are known to be exact, 0 to 1. May be repeated.",
+            help="Smallest share of layers whose bits are known to be exact, 0 to 1. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -100,7 +105,7 @@ def check(
         Path | None,
         typer.Option(
             metavar="REPORT.json",
-            help="A report whose findings do not count again.",
+            help="An earlier report (JSON): findings that it has do not fail the check.",
             show_default=False,
             readable=False,
         ),
@@ -129,7 +134,7 @@ def check(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page for a browser.", show_default=False, readable=False),
+        typer.Option("--html", metavar="FILE", help="Write an HTML page.", show_default=False, readable=False),
     ] = None,
     trace: Annotated[
         Path | None,
@@ -153,7 +158,7 @@ def check(
     force: given.Force = False,
     scheduler: given.Scheduler = None,
     workers: given.Workers = None,
-    most: Annotated[int, typer.Option(min=0, help="Findings to print; all are in the files.")] = 5,
+    most: Annotated[int, typer.Option(min=0, help="Number of findings to print; files have all of them.")] = 5,
     verbose: given.Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -232,7 +237,9 @@ def check(
     known = load_report(baseline) if baseline is not None else None
     buckets = given.buckets_given(shape)
     if len(buckets) > 1 and named:
-        raise GraphError("files are written of one length at a time", seen=shape, remedy="give each length by itself")
+        raise GraphError(
+            "a file holds the report for one length", seen=shape, remedy="run the command once for each length"
+        )
     options = CheckOptions(
         function=function,
         samples=given.read_arrays(inputs) if inputs is not None else None,
@@ -309,7 +316,7 @@ def refuse_files(files: dict[str, Path], model: Path, *, force: bool) -> None:
         place = STDOUT if printed else os.path.realpath(path)  # one file has many spellings
         if place in options:
             raise GraphError(
-                "one form alone can be printed" if printed else "two forms would have one file",
+                "only one form can be printed" if printed else "two forms would be written to the same file",
                 seen=f"{options[place]} and --{form} {path}",
                 remedy="write the others to files" if printed else "give each its own file",
             )

@@ -41,7 +41,7 @@ def compare(
         Path | None,
         typer.Option(
             metavar="FILE.npz",
-            help="Compare every target with these outputs, by their names: what your own framework gave.",
+            help="Compare every target with these outputs, by name, such as those of your own framework.",
             show_default=False,
             readable=False,
         ),
@@ -61,7 +61,7 @@ def compare(
         str | None, typer.Option(metavar="all", help="all keeps every intermediate value.", show_default=False)
     ] = None,
     shape: given.Shapes = None,
-    most: Annotated[int, typer.Option(min=0, help="Operations to print, the worst first.")] = 20,
+    most: Annotated[int, typer.Option(min=0, help="Number of operations to print, worst first.")] = 20,
     json: given.Json = None,
     force: given.Force = False,
 ) -> None:
@@ -92,7 +92,9 @@ def compare(
     if mark not in (None, "all"):
         raise GraphError("--mark takes one word", seen=mark, limit="all")
     if expect is not None and against is not None:
-        raise GraphError("one side too many", seen="--expect and --against", remedy="give one of them")
+        raise GraphError(
+            "--expect and --against cannot be used together", seen="--expect and --against", remedy="give one of them"
+        )
     given.refuse_json(json, model, force=force)
     values = given.read_arrays(inputs) if inputs is not None else None
     expected = given.read_arrays(expect) if expect is not None else None
@@ -135,7 +137,7 @@ def show_outputs(out: Console, found: Comparison) -> None:
         style = "green" if not error.differing else ("red" if error.outside and not found.passes else "yellow")
         print_wrapped(out, output_text(found, error), style=style)
     if len(found.errors) > SHOWN_OUTPUTS:
-        print_wrapped(out, f"and {counted(len(found.errors) - SHOWN_OUTPUTS, 'output')} more, less far apart")
+        print_wrapped(out, f"and {counted(len(found.errors) - SHOWN_OUTPUTS, 'output')} more with smaller differences")
 
 
 def output_text(found: Comparison, error: OutputError) -> str:
@@ -158,7 +160,7 @@ def verdict_text(error: OutputError, tolerance: Tolerance | None) -> str:
 
 def distances(error: OutputError) -> list[str]:
     """Return the errors of an output in words."""
-    found = ["finite on one side alone" if error.largest is None else f"largest error {error.largest:.3g}"]
+    found = ["finite on one side only" if error.largest is None else f"largest error {error.largest:.3g}"]
     found += [f"relative {error.relative:.2g}"] if error.relative is not None else []
     found += [f"SNR {error.snr:.1f} dB"] if error.snr is not None else []
     if error.argmax is not None:
@@ -177,7 +179,9 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
     if found.hidden and not found.marked:
         print_wrapped(out, f"{counted(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim")
     if found.marked:
-        print_wrapped(out, "every operation is an output, so these are not the programs that would run", style="dim")
+        print_wrapped(
+            out, "every operation is an output here, so these programs differ from those that would run", style="dim"
+        )
     print_wrapped(
         out, f"exactness: {found.labels[0]} {found.exactness[0]}, {found.labels[1]} {found.exactness[1]}", style="dim"
     )
@@ -203,5 +207,5 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
         table.add_row(f"{one.node}{output}", name, one.op, str(one.differing), str(one.elements), largest, relative)
     out.print(table)
     if len(worst) > most:
-        out.print(f"and {len(worst) - most} that are less far apart (--most {len(worst)} prints all)")
+        out.print(f"and {len(worst) - most} with smaller differences (--most {len(worst)} prints all)")
     out.print("* an output of the model", style="dim")

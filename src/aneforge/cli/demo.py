@@ -32,7 +32,7 @@ def demo(
         Path, typer.Option("--html", metavar="FILE", help="Where to write the page.", readable=False)
     ] = Path("demo.html"),
     force: given.Force = False,
-    most: Annotated[int, typer.Option(min=0, help="Findings to print for an embedded model.")] = 3,
+    most: Annotated[int, typer.Option(min=0, help="Number of findings to print for an embedded model.")] = 3,
     verbose: given.Verbose = False,
 ) -> None:
     """Show the main job: one network on three chips, why it fails on one, and what only exact bits show.

@@ -30,7 +30,7 @@ def dispatch_library() -> None:
 
 def trace_show(
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, readable=False)],
-    most: Annotated[int, typer.Option(min=0, help="Programs to print.")] = 20,
+    most: Annotated[int, typer.Option(min=0, help="Number of programs to print.")] = 20,
 ) -> None:
     """Sum up a record of the dispatch library's calls, which ANEFORGE_TRACE made.
 

@@ -41,7 +41,8 @@ def evaluate(
         Path | None,
         typer.Option(
             metavar="FILE.csv",
-            help="Numbers of classes: one column in the order of the samples, or names and numbers.",
+            help="Labels (numbers of classes): one column in the order of the samples, or names of samples "
+            "and numbers.",
             show_default=False,
             readable=False,
         ),
@@ -51,7 +52,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="FILE.py:NAME",
-            help="A Python function of a sample's outputs by name and its label, whose mean is reported.",
+            help="A Python function of a sample's outputs (by name) and label; its mean is reported.",
             show_default=False,
         ),
     ] = None,
@@ -59,50 +60,52 @@ def evaluate(
         str | None, typer.Option(metavar="NAME", help="The output that answers are read from.", show_default=False)
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(help="Samples of one run, where the model leaves that open.", show_default=False)
+        int | None, typer.Option(help="Samples per run (the batch), if the model leaves it open.", show_default=False)
     ] = None,
     shape: given.Shapes = None,
     reference: Annotated[
-        bool, typer.Option("--reference/--chips-only", help="Compare with float32 too, which takes its own time.")
+        bool, typer.Option("--reference/--chips-only", help="Also compare with float32; slower.")
     ] = True,
-    shard: Annotated[int, typer.Option(help="Samples whose results are written at a time.")] = 256,
+    shard: Annotated[int, typer.Option(help="Samples per shard; the results of a shard are written together.")] = 256,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Keep the results of every shard here. [default: the cache, until the run is whole]",
+            help="Keep the results of every shard here. [default: the cache, until the run is complete]",
             show_default=False,
             readable=False,
         ),
     ] = None,
     fail_on_bad_sample: Annotated[
-        bool, typer.Option("--fail-on-bad-sample", help="Stop at a sample that cannot be used.")
+        bool, typer.Option("--fail-on-bad-sample", help="Stop at the first sample that cannot be used.")
     ] = False,
-    device: Annotated[str, typer.Option(metavar="NAME", help="What programs run on: cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(metavar="NAME", help="Device that runs the programs: cpu or cuda.")] = "cpu",
     scheduler: given.Scheduler = None,
     workers: given.Workers = None,
     resize: Annotated[
         str | None,
         typer.Option(
             metavar="LENGTHS",
-            help="Images: the shorter side, or height and width: 256 or 224,224.",
+            help="Images: resize to this shorter side, or this height and width: 256 or 224,224.",
             show_default=False,
         ),
     ] = None,
     crop: Annotated[
         str | None,
-        typer.Option(metavar="LENGTHS", help="Images: the middle that is kept, as 224 or 224,224.", show_default=False),
+        typer.Option(
+            metavar="LENGTHS", help="Images: then crop the centre to this size: 224 or 224,224.", show_default=False
+        ),
     ] = None,
-    scale: Annotated[float, typer.Option(help="Images: what the bytes of pixels are divided by.")] = 255.0,
+    scale: Annotated[float, typer.Option(help="Images: divide the pixel values by this.")] = 255.0,
     mean: Annotated[
         str | None,
-        typer.Option(metavar="NUMBERS", help="Images: subtracted after that, for each channel.", show_default=False),
+        typer.Option(metavar="NUMBERS", help="Images: then subtract this from each channel.", show_default=False),
     ] = None,
     std: Annotated[
         str | None,
-        typer.Option(metavar="NUMBERS", help="Images: then divided by, for each channel.", show_default=False),
+        typer.Option(metavar="NUMBERS", help="Images: then divide each channel by this.", show_default=False),
     ] = None,
-    explain: Annotated[int, typer.Option(min=0, help="The worst samples whose first difference is looked for.")] = 3,
+    explain: Annotated[int, typer.Option(min=0, help="Number of worst samples whose first difference is located.")] = 3,
     json: given.Json = None,
     force: given.Force = False,
     parquet: Annotated[
@@ -207,7 +210,7 @@ def lengths(text: str | None) -> tuple[int, ...]:
     """
     parts = [part.strip() for part in text.split(",")] if text is not None else []
     if len(parts) > 2 or not all(part.isascii() and part.isdecimal() and int(part) for part in parts):
-        raise GraphError("a size of images is one length, or height and width", seen=text, remedy="224 or 224,320")
+        raise GraphError("the size of images is one length, or height and width", seen=text, remedy="224 or 224,320")
     return tuple(int(part) for part in parts)
 
 
@@ -221,7 +224,9 @@ def folder_of(out: Path | None, models: Sequence[Path], model: Path) -> Path | N
         return out
     if [one.name for one in models].count(model.name) > 1:
         raise GraphError(
-            "two models have one name, and would have one folder", seen=model.name, remedy="leave --out out"
+            "two models have the same name and would be written to the same folder",
+            seen=model.name,
+            remedy="leave --out out",
         )
     return out / model.name
 

@@ -192,7 +192,7 @@ def dis(
     only: Annotated[
         int | None, typer.Option("--td", metavar="N", min=0, help="Show one task, counted from 0.", show_default=False)
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Show offsets, heads of records and fields that are 0.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Show offsets, record headers and fields that are 0.")] = False,
 ) -> None:
     """Disassemble a compiled container: what each task computes, and every register by name and field.
 
@@ -224,7 +224,10 @@ def run(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Draw inputs that are not given.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Draw inputs that are not given at random, from this seed.", show_default=False
+        ),
     ] = None,
     force: given.Force = False,
     verbose: given.Verbose = False,
@@ -282,7 +285,7 @@ def lint(file: File) -> None:
 def diff(
     first: Annotated[Path, typer.Argument(metavar="A.hwx", show_default=False, readable=False)],
     second: Annotated[Path, typer.Argument(metavar="B.hwx", show_default=False, readable=False)],
-    most: Annotated[int, typer.Option(min=0, help="Differences to print.")] = 100,
+    most: Annotated[int, typer.Option(min=0, help="Number of differences to print.")] = 100,
 ) -> None:
     """Show where two compiled containers differ, by field and register; the exit code is 1 where they do.
 

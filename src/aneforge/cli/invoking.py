@@ -15,7 +15,9 @@ __all__ = ["install"]
 def install(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Where clients look for them.", show_default=False, readable=False),
+        typer.Argument(
+            metavar="DIR", help="The folder in which clients look for them.", show_default=False, readable=False
+        ),
     ],
     target: Annotated[
         str | None,
@@ -23,7 +25,7 @@ def install(
             "--target",
             "-t",
             metavar="NAME",
-            help="What they compile for where ANEFORGE_TARGET names nothing: {large}, {pro}, {family}.".format(
+            help="Target that they compile for if ANEFORGE_TARGET is not set: {large}, {pro}, {family}.".format(
                 **EXAMPLES
             ),
             show_default=False,

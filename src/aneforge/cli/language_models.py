@@ -37,7 +37,7 @@ Target = Annotated[
     ),
 ]
 Prompt = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="The prompt: a text, or the name of a file.", show_default=False)
+    str | None, typer.Option(metavar="TEXT", help="The prompt: text, or the name of a text file.", show_default=False)
 ]
 Ids = Annotated[
     str | None,
@@ -45,17 +45,18 @@ Ids = Annotated[
         metavar="NUMBERS", help="The prompt as tokens, separated by commas: 1,15043,29892.", show_default=False
     ),
 ]
-Tokens = Annotated[int, typer.Option(min=1, help="Tokens to generate.")]
+Tokens = Annotated[int, typer.Option(min=1, help="Number of tokens to generate.")]
 Context = Annotated[
-    int | None, typer.Option(min=1, help="Tokens that fit, prompt and answer together.", show_default=False)
+    int | None, typer.Option(min=1, help="Largest number of tokens, prompt and answer together.", show_default=False)
 ]
 ResidualScale = Annotated[
-    float, typer.Option(help="Divide the residual by this power of two, where it would not fit fp16.")
+    float, typer.Option(help="Divide the residual by this power of two, if it would overflow fp16.")
 ]
 ByRanges = Annotated[
     bool,
     typer.Option(
-        "--by-ranges", help="Choose the scale of the residual and the form of norms by what the prompt reaches."
+        "--by-ranges",
+        help="Choose the scale of the residual and the form of norms from the magnitudes that the prompt reaches.",
     ),
 ]
 DEFAULT_LENGTH = 128
@@ -73,11 +74,15 @@ def run(
     compress: given.Compress = None,
     residual_scale: ResidualScale = 1.0,
     by_ranges: ByRanges = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Print every token as it comes.")] = False,
-    temperature: Annotated[float, typer.Option(help="0 takes the best token; more draws among others.")] = 0.0,
-    top_k: Annotated[int, typer.Option(help="Draw among so many of the best; 0 among all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Draw among the best that have this probability together.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="What draws begin with: the same seed gives the same text.")] = 0,
+    stream: Annotated[bool, typer.Option("--stream", help="Print every token as it is generated.")] = False,
+    temperature: Annotated[
+        float, typer.Option(help="0 takes the most likely token; a higher temperature samples.")
+    ] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Sample from this many of the most likely tokens; 0 from all.")] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="Sample from the most likely tokens that together have this probability.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the sampling: the same seed gives the same text.")] = 0,
     json: given.Json = None,
 ) -> None:
     """Continue a prompt on the software engine, bit for bit as a chip's program computes it.
@@ -240,7 +245,7 @@ def export(
             "--output",
             "-o",
             metavar="PATH",
-            help="A name with .mlpackage; any other is a folder of MIL text.",
+            help="A name that ends with .mlpackage, or a folder for MIL text.",
             show_default=False,
             readable=False,
         ),
@@ -252,7 +257,7 @@ def export(
     ] = None,
     compress: given.Compress = None,
     residual_scale: ResidualScale = 1.0,
-    cache: Annotated[str, typer.Option(metavar="FORM", help="The cache: ports, or states of Core ML.")] = "ports",
+    cache: Annotated[str, typer.Option(metavar="FORM", help="Form of the cache: ports, or Core ML states.")] = "ports",
     json: given.Json = None,
 ) -> None:
     """Write prefill and decode as functions of one package, over one file of weights.

@@ -33,12 +33,12 @@ def plan(
     ],
     target: given.Targets = None,
     context: Annotated[
-        str, typer.Option(metavar="NUMBERS", help="Places of the cache, separated by commas.")
+        str, typer.Option(metavar="NUMBERS", help="Context lengths (positions of the cache), separated by commas.")
     ] = "512,2048",
     lengths: Annotated[
-        str, typer.Option(metavar="NUMBERS", help="Tokens of one step whose legality is asked for.")
+        str, typer.Option(metavar="NUMBERS", help="Tokens per step, whose legality is checked.")
     ] = "1,32,64,128,256,512",
-    prompt: Annotated[int, typer.Option(min=1, help="Tokens that the first new one waits for.")] = 128,
+    prompt: Annotated[int, typer.Option(min=1, help="Length of the prompt, for the time to the first token.")] = 128,
     encoding: Annotated[
         str, typer.Option(metavar="NAME", help="Weights of the layers: fp16, int8, int4 or blockwise.")
     ] = "fp16",
@@ -46,14 +46,15 @@ def plan(
         list[str] | None,
         typer.Option(
             metavar="DEVICE=RATE",
-            help="Tokens per second of the prompt on another device, such as gpu=1200: is the engine faster? May be "
+            help="Prompt speed of another device in tokens per second, such as gpu=1200, to compare with. May be "
             "repeated.",
             show_default=False,
         ),
     ] = None,
     json: given.Json = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plan as a page.", show_default=False, readable=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the plan as an HTML page.", show_default=False, readable=False),
     ] = None,
     force: given.Force = False,
 ) -> None:

@@ -42,7 +42,7 @@ def compile_(
         str | None,
         typer.Option(
             metavar="FORM",
-            help="mil, netplist, mlpackage, program, text, hwx or ane. [default: what the ending of -o names]",
+            help="mil, netplist, mlpackage, program, text, hwx or ane. [default: from the ending of -o]",
             show_default=False,
         ),
     ] = None,
@@ -53,8 +53,8 @@ def compile_(
             "-o",
             metavar="PATH",
             help="Where to write it. net.mil is a MIL text with net.weights.bin beside it, net/ a folder with "
-            "model.mil and weights.bin; {{model}} stands for the name of each of several models. [default: MODEL.CHIP "
-            "and the ending of the form]",
+            "model.mil and weights.bin; {{model}} is replaced by the name of each of several models. [default: "
+            "MODEL.CHIP and the ending of the form]",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +63,8 @@ def compile_(
     opt: given.Opt = None,
     compress: given.Compress = None,
     rescale: Annotated[
-        bool, typer.Option("--rescale", help="First scale values by powers of two where that makes results more exact.")
+        bool,
+        typer.Option("--rescale", help="Scale values by powers of two first, where that makes results more exact."),
     ] = False,
     strict: Annotated[
         bool,
@@ -74,13 +75,13 @@ def compile_(
     ] = False,
     print_after: Annotated[
         str | None,
-        typer.Option(metavar="PASS", help="Stop after a pass and print the program there.", show_default=False),
+        typer.Option(metavar="PASS", help="Stop after this pass and print the program.", show_default=False),
     ] = None,
     dump_phases: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Keep the program after every pass that changed it.",
+            help="Write the program after every pass that changed it to this folder.",
             show_default=False,
             readable=False,
         ),
@@ -192,7 +193,9 @@ def run(
     backend: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="What runs it; aneforge doctor lists them. [default: software]", show_default=False
+            metavar="NAME",
+            help="Backend that runs it; aneforge doctor lists them. [default: software]",
+            show_default=False,
         ),
     ] = None,
     seed: given.Seed = None,
@@ -297,12 +300,12 @@ def reduce(
             "--output",
             "-o",
             metavar="DIR",
-            help="Folder for model.mil, and inputs.npz where values decide.",
+            help="Folder for model.mil, and for inputs.npz if the failure depends on values.",
             readable=False,
         ),
     ] = Path("reduced"),
     inputs: given.Inputs = None,
-    seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs that are not given, which are drawn at random.")] = 0,
     shape: given.Shapes = None,
     force: given.Force = False,
 ) -> None:
@@ -345,8 +348,8 @@ def bench(
     model: given.Model,
     target: given.Targets = None,
     inputs: given.Inputs = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs to take the percentiles of.")] = 10,
-    seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
+    runs: Annotated[int, typer.Option(min=1, help="Number of runs for the percentiles.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs that are not given, which are drawn at random.")] = 0,
     shape: given.Shapes = None,
     json: given.Json = None,
     force: given.Force = False,

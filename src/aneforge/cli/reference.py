@@ -24,7 +24,7 @@ SHOWN_ROWS = 60
 def diff(
     first: Annotated[Path, typer.Argument(metavar="A.json", show_default=False, readable=False)],
     second: Annotated[Path, typer.Argument(metavar="B.json", show_default=False, readable=False)],
-    most: Annotated[int, typer.Option(min=0, help="Findings to print for each target.")] = 10,
+    most: Annotated[int, typer.Option(min=0, help="Number of findings to print for each target.")] = 10,
     json: given.Json = None,
     force: given.Force = False,
 ) -> None:
@@ -103,7 +103,7 @@ def explain(
             ),
         ),
     ],
-    every: Annotated[bool, typer.Option("--all", help="Print all rows of a long answer.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print all rows of a long table.")] = False,
     json: given.Json = None,
     force: given.Force = False,
 ) -> None:
@@ -146,7 +146,7 @@ def explain(
 
 
 def targets(
-    which: Annotated[str, typer.Argument(metavar="[all|families|known]", help="Which targets.")] = "all",
+    which: Annotated[str, typer.Argument(metavar="[all|families|known]", help="Targets to list.")] = "all",
     json: given.Json = None,
     force: given.Force = False,
 ) -> None:
@@ -174,10 +174,12 @@ def targets(
 
 def ops(
     target: given.Targets = None,
-    category: Annotated[str | None, typer.Option(help="Only operations of a category.", show_default=False)] = None,
+    category: Annotated[str | None, typer.Option(help="Only operations of this category.", show_default=False)] = None,
     status: Annotated[
         str | None,
-        typer.Option(help="Only operations that are native, decompose or reject somewhere.", show_default=False),
+        typer.Option(
+            help="Only operations with this verdict on some target: native, decompose or reject.", show_default=False
+        ),
     ] = None,
     json: given.Json = None,
     force: given.Force = False,
@@ -218,7 +220,7 @@ def routes(json: given.Json = None, force: given.Force = False) -> None:
     out.print(table)
     print_wrapped(
         out,
-        f"call: least and most that one call of next to nothing was published to take, on any chip. Predictions assume "
+        f"call: smallest and largest published time of one nearly empty call, on any chip. Predictions assume "
         f"{assumed_route()}. aneforge explain route NAME prints every figure with its chip, source and correction.",
         style="dim",
     )
@@ -229,13 +231,13 @@ def doctor(
         Path | None,
         typer.Option(
             metavar="FILE.zip",
-            help="Measure this machine and write the facts there, to contribute them. Nothing is sent.",
+            help="Measure this machine and write the results to this file, to contribute them. Nothing is sent.",
             show_default=False,
             readable=False,
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="With --collect: fewer programs and runs, as a trial.")
+        bool, typer.Option("--quick", help="With --collect: fewer programs and runs, for a quick trial.")
     ] = False,
     runs: Annotated[
         int | None, typer.Option(min=1, help="With --collect: runs of each timed program.", show_default=False)
@@ -244,7 +246,7 @@ def doctor(
         Path | None,
         typer.Option(
             metavar="FILE.zip",
-            help="Compare such a file with what this package predicts.",
+            help="Compare a file of --collect with the predictions of this package.",
             show_default=False,
             readable=False,
         ),

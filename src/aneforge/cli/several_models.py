@@ -62,14 +62,16 @@ def expect_own_names(option: str, path: str, models: Sequence[Path]) -> None:
     """
     if len(models) > 1 and MODEL_NAME not in path:
         raise GraphError(
-            "several models would have one file",
+            "several models would be written to the same file",
             seen=f"{option} {path}",
-            remedy=f"{option} with {MODEL_NAME}, which stands for the name of each",
+            remedy=f"{option} with {MODEL_NAME}, which is replaced by the name of each",
         )
     stems = [model.stem for model in models]
     if MODEL_NAME in path and (same := next((one for one in stems if stems.count(one) > 1), None)) is not None:
         raise GraphError(
-            "two models have one name, and would have one file", seen=same, remedy="give each a command of its own"
+            "two models have the same name and would be written to the same file",
+            seen=same,
+            remedy="run the command once for each",
         )
 
 

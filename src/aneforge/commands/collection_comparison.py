@@ -174,7 +174,7 @@ def compared_reductions(collection: Collection, place: Place) -> Iterator[Compar
 def compared_reduction(theirs: ReductionReading, ours: ReductionReading) -> tuple[Verdict, str]:
     """Return whether two reductions of the same numbers have the same bits."""
     if theirs.input_sha256 != ours.input_sha256:
-        return Verdict.NOT_COMPARED, "its numbers were drawn otherwise: another version of NumPy"
+        return Verdict.NOT_COMPARED, "its numbers were drawn by another version of NumPy, and differ"
     return compared_bits(
         () if theirs.output is None else (theirs.output,), () if ours.output is None else (ours.output,)
     )

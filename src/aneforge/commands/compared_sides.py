@@ -203,7 +203,7 @@ def onnxruntime_side(subject: Subject, model: object, inputs: Mapping[str, Array
     """
     if not is_path(model) or subject.format != ModelFormat.ONNX:
         raise GraphError(
-            "onnxruntime runs ONNX files alone",
+            "onnxruntime runs only ONNX files",
             seen=subject.format,
             remedy="compare with the mathematics (leave --against out), or with your own outputs: --expect golden.npz",
         )

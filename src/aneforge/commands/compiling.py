@@ -333,7 +333,7 @@ def form_of(output: str | os.PathLike[str]) -> str:
     found = next((form for form, emitter in EMITTERS.items() if emitter.ending == ending), None)
     if found is None:
         raise GraphError(
-            "nothing is to be written", seen=f"-o {os.fspath(output)}", remedy="name a form, such as --emit mil"
+            "no form to write is named", seen=f"-o {os.fspath(output)}", remedy="name a form, such as --emit mil"
         )
     return found
 
@@ -511,9 +511,7 @@ def refuse_one_file(path: Path, model: object) -> None:
     refuse_folder_in_place(path)
     refuse_model(path, model)
     if path.exists() and not path.is_file():
-        raise GraphError(
-            "the file cannot be written", location=Location(str(path)), seen="no file that can be replaced"
-        )
+        raise GraphError("the file cannot be written", location=Location(str(path)), seen="not a regular file")
     refuse_read_only(path)
     refuse_folder(path.parent)
 

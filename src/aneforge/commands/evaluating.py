@@ -283,7 +283,10 @@ def sample_shapes(subject: Subject) -> tuple[dict[str, tuple[int, ...]], int]:
     """
     graph = subject.graph
     if graph.state_placeholders:
-        raise GraphError("a model with states has no answer to one sample", seen=", ".join(graph.state_placeholders))
+        raise GraphError(
+            "a model with states cannot be evaluated: its answer depends on earlier samples",
+            seen=", ".join(graph.state_placeholders),
+        )
     shapes = {name: node.types[0].shape for name, node in graph.inputs.items()}
     results = {name: output.type.shape for name, output in graph.outputs.items()}
     lengths = {shape[0] if shape else 0 for shape in (*shapes.values(), *results.values())}
@@ -411,7 +414,9 @@ def runner_of(scheduler: str | None, workers: int | None, device: str) -> Runner
     """
     if device != "cpu" and (scheduler is not None or workers is not None):
         raise NotSupportedError(
-            "one process runs programs on a GPU", seen=f"device {device}", remedy="leave --scheduler and --workers out"
+            "only one process can run programs on a GPU",
+            seen=f"device {device}",
+            remedy="leave --scheduler and --workers out",
         )
     return cluster_for(scheduler, workers) or Local(device=device)
 

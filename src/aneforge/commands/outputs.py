@@ -161,7 +161,7 @@ def refuse_model(path: Path, model: object) -> None:
     """Refuse to write over the model that is read, over a file that it names, or into its package."""
     harm = harm_to_model(path, Path(model)) if is_path(model) else ""
     if harm:
-        raise GraphError(harm, location=Location(str(path)), remedy="write somewhere else")
+        raise GraphError(harm, location=Location(str(path)), remedy="write to another path")
 
 
 def refuse_read_only(path: Path) -> None:

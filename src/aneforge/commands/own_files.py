@@ -67,9 +67,9 @@ def refuse_foreign(files: Sequence[Path], *, force: bool = False) -> None:
     if force or there is None or (there == files[0] and made_here(there)):
         return
     raise GraphError(
-        "something is there that aneforge did not make, as far as its content tells",
+        "the file exists and does not look like a file that aneforge made",
         location=Location(str(there)),
-        remedy="write somewhere else, or replace it with --force",
+        remedy="write to another path, or overwrite it with --force",
     )
 
 

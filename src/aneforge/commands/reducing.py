@@ -93,9 +93,11 @@ def reduce_model(
     reducing = Reducing(whole, started, question.shows)
     if not reducing.shows_whole():
         had_states = bool(subject.graph.state_placeholders)
-        states_told = " Its states were taken as inputs, so what is about states is not shown." if had_states else ""
+        states_told = (
+            " Its states were treated as inputs, so problems that depend on states do not appear." if had_states else ""
+        )
         raise GraphError(
-            "the model does not show what is to be kept",
+            "the model does not have the property that is to be kept",
             seen=keep,
             remedy=f"aneforge check lists the rules that find something, aneforge compare what differs.{states_told}",
         )
@@ -285,7 +287,7 @@ def predicate(keep: str) -> Question:
             chosen = chosen_targets([target])[0].target
             return Question(lambda graph, inputs: not_finite(graph, inputs, chosen), of_values=True)
         case _:
-            raise GraphError("this names nothing that can be kept", seen=keep, limit=KEEPABLE)
+            raise GraphError("this is not a property that can be kept", seen=keep, limit=KEEPABLE)
 
 
 def shows_rule(rule: str, target: Target | None) -> Shows:

@@ -122,7 +122,7 @@ class Risks:
         if not new:
             return found
         more = f" and {len(new) - 1} more" if len(new) > 1 else ""
-        reason = f"{found.reason}; large values become infinite in {new[0].op}{more}, which ranges would exclude"
+        reason = f"{found.reason}; large values become infinite in {new[0].op}{more}, which input ranges could exclude"
         return Risk(found.word, reason, (*found.findings, *new))
 
     def seen(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None) -> Risk:

@@ -170,11 +170,13 @@ def test_several_models_have_a_verdict_and_a_file_each(
     assert [line.split()[:2] for line in verdicts[:2]] == [["passed:", "masked.onnx"], ["failed:", "wide.onnx"]]
     assert {"masked.json", "wide.json"} <= {path.name for path in Path().iterdir()}
     assert main.run([*both, "--json", "one.json"]) == 2
-    assert "several models would have one file (seen --json one.json)" in capsys.readouterr().err
+    assert "several models would be written to the same file (seen --json one.json)" in capsys.readouterr().err
     Path("sub").mkdir()
     Path("sub", model.name).write_bytes(model.read_bytes())
     assert main.run(["check", str(model), f"sub/{model.name}", "-t", "m1", "--json", "{model}.json"]) == 2
-    assert "two models have one name, and would have one file (seen masked)" in capsys.readouterr().err
+    assert (
+        "two models have the same name and would be written to the same file (seen masked)" in capsys.readouterr().err
+    )
 
 
 def test_sarif_and_junit_of_several_models_are_one_file(model: Path, wide: Path) -> None:
@@ -202,7 +204,7 @@ def test_a_model_that_cannot_be_read_does_not_stop_the_others(
     assert Path("masked.mil").exists()
     assert "wrote masked.mil" in capsys.readouterr().out
     assert main.run(["compile", str(wide), str(model), "-t", "m4", "-o", "one.mil"]) == 2
-    assert "several models would have one file (seen -o one.mil)" in capsys.readouterr().err
+    assert "several models would be written to the same file (seen -o one.mil)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -342,7 +344,7 @@ def test_a_target_is_compared_with_onnxruntime(
     assert capsys.readouterr().out.startswith("output y: M4 (h16g) against onnxruntime: ")
     assert main.run(["compile", str(model), "-t", "m4", "--emit", "mil", "-o", "out"]) == 0
     assert main.run(["compare", "out/model.mil", *asked[2:]]) == 2
-    assert "onnxruntime runs ONNX files alone (seen MIL text)" in capsys.readouterr().err
+    assert "onnxruntime runs only ONNX files (seen MIL text)" in capsys.readouterr().err
     known = importlib.util.find_spec
 
     def without_onnxruntime(name: str) -> ModuleSpec | None:
@@ -501,16 +503,19 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "masked.onnx", "--json", "missing/a.json"], "the file cannot be written"),
         (["check", "masked.onnx", "--placement", "nowhere"], "unknown path 'nowhere'"),
         (["check", "open.onnx"], "hint: here that is --shape batch=1\n"),
-        (["check", "masked.onnx", "--json", "a", "--csv", "a"], "two forms would have one file"),
-        (["check", "masked.onnx", "--json", "-", "--csv", "-"], "one form alone can be printed (seen --json - and"),
+        (["check", "masked.onnx", "--json", "a", "--csv", "a"], "two forms would be written to the same file"),
+        (["check", "masked.onnx", "--json", "-", "--csv", "-"], "only one form can be printed (seen --json - and"),
         (["check", "masked.onnx", "--inputs", "objects.npz"], "(seen arrays of objects)"),
         (["compile", "masked.onnx", "-t", "m1,m4"], "a model is compiled for one target (seen ['h13', 'h16g'])"),
-        (["compile", "masked.onnx", "-t", "m1", "-o", "out"], "nothing is to be written (seen -o out)"),
+        (["compile", "masked.onnx", "-t", "m1", "-o", "out"], "no form to write is named (seen -o out)"),
         (
             ["reduce", "masked.onnx", "--keep", "rule ANE-QUIRK-003 m4", "-o", "empty.onnx/x"],
             "at empty.onnx/x: the folder cannot be made (seen empty.onnx is not a folder)",
         ),
-        (["reduce", "masked.onnx", "--keep", "rule ANE-EXTENT-001"], "the model does not show what is to be kept"),
+        (
+            ["reduce", "masked.onnx", "--keep", "rule ANE-EXTENT-001"],
+            "the model does not have the property that is to be kept",
+        ),
         (["run", "masked.onnx"], "no target is named"),
         (["run", "masked.onnx", "-t", "m1"], "inputs have no values (seen missing x [1, 8, 1, 64])"),
         (["run", "masked.onnx", "-t", "m1", "--backend", "gpu"], "unknown backend 'gpu'"),
@@ -518,10 +523,10 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["compare", "masked.onnx"], "no target is named"),
         (
             ["compare", "masked.onnx", "-t", "m1", "--expect", "a.npz", "--against", "m4"],
-            "one side too many (seen --expect and --against)",
+            "--expect and --against cannot be used together (seen --expect and --against)",
         ),
         (["compare", "masked.onnx", "-t", "m1", "--mark", "some"], "--mark takes one word (seen some, limit all)"),
-        (["reduce", "masked.onnx", "--keep", "this"], "this names nothing that can be kept"),
+        (["reduce", "masked.onnx", "--keep", "this"], "this is not a property that can be kept"),
         (["explain", "ANE-1"], "unknown rule 'ANE-1'"),
         (["explain", "op", "conw"], "nearest: conv"),
         (["explain", "route", "directly"], "unknown route 'directly'; nearest: direct"),

@@ -20,7 +20,7 @@ from report_models import saved
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-FOREIGN = "something is there that aneforge did not make"
+FOREIGN = "the file exists and does not look like a file that aneforge made"
 
 
 @pytest.fixture(autouse=True)

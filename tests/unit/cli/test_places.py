@@ -75,7 +75,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_model_is_read(
 
 def test_two_forms_have_two_files(capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(["check", "m.onnx", "--json", "a", "--csv", "a"], capsys)
-    assert "two forms would have one file (seen --json a and --csv a)" in message
+    assert "two forms would be written to the same file (seen --json a and --csv a)" in message
 
 
 def test_one_file_is_one_however_it_is_spelled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,9 +83,9 @@ def test_one_file_is_one_however_it_is_spelled(capsys: pytest.CaptureFixture[str
     Path("link").symlink_to("r")
     for other in ("sub/../r", "link", str(Path("r").absolute())):
         message = refused(["check", "m.onnx", "--json", "r", "--csv", other], capsys)
-        assert f"two forms would have one file (seen --json r and --csv {other})" in message
+        assert f"two forms would be written to the same file (seen --json r and --csv {other})" in message
     message = refused(["check", "m.onnx", "--json", "-", "--csv", "-"], capsys)
-    assert "one form alone can be printed (seen --json - and --csv -)" in message
+    assert "only one form can be printed (seen --json - and --csv -)" in message
     assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--json", "-", "--csv", str(Path("-").absolute())]) == 0
     assert Path("-").read_text(encoding="utf-8").startswith("target,")
 
@@ -123,7 +123,7 @@ def test_weights_beside_an_onnx_model_are_not_written_over(capsys: pytest.Captur
     """The reader opens them by other spellings than the user's, and in branches and functions too."""
     Path("data").mkdir()
     outside_weights("data/w.bin")
-    harm = "a file of the model would be overwritten. Remedy: write somewhere else"
+    harm = "a file of the model would be overwritten. Remedy: write to another path"
     Path("link").symlink_to("data/w.bin")
     for path in ("data/w.bin", "data/../data/w.bin", "link"):
         assert f"at {path}: {harm}" in refused(["check", "ext.onnx", "--json", path], capsys)
@@ -310,10 +310,8 @@ def test_a_read_only_file_is_not_replaced(capsys: pytest.CaptureFixture[str]) ->
 def test_a_full_disk_leaves_no_half_file() -> None:
     """A limit on the size of files stands for a disk that is full: what is written stops in the middle."""
     program = (
-        "import resource, sys\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (256, 256))\n"
-        "from aneforge.cli.main import run\n"
-        "sys.exit(run(sys.argv[1:]))\n"
+        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (256, 256))\nfrom aneforge.cli.main import "
+        "run\nsys.exit(run(sys.argv[1:]))\n"
     )
     pytest.importorskip("resource", reason="the system has no limit on the size of files")
     kept = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -206,10 +206,10 @@ def test_a_model_is_reduced_to_what_is_not_finite() -> None:
 @pytest.mark.parametrize(
     ("keep", "message"),
     [
-        ("the bug", "this names nothing that can be kept"),
+        ("the bug", "this is not a property that can be kept"),
         ("rule ANE-NONE-001", "unknown rule"),
         ("diverges m1 m99", "unknown target"),
-        ("nan m4", "does not show what is to be kept"),
+        ("nan m4", "does not have the property that is to be kept"),
     ],
 )
 def test_what_cannot_be_reduced_says_why(keep: str, message: str) -> None:
@@ -227,9 +227,9 @@ def test_states_become_inputs_of_what_is_left() -> None:
     assert [node.op.name for node in found.graph.nodes] == ["input", "exp"]
     (kept,) = found.inputs.values()
     assert float(kept.flat[0]) == 16.0
-    with pytest.raises(GraphError, match="does not show") as refused:
+    with pytest.raises(GraphError, match="does not have the property") as refused:
         reduce_model(net, "nan m4", {"x": np.full((1, 32), 1.0)})
-    assert "states were taken as inputs" in str(refused.value), "from zeros the sum stays small"
+    assert "states were treated as inputs" in str(refused.value), "from zeros the sum stays small"
 
 
 def test_two_reports_are_told_apart() -> None:

@@ -49,7 +49,9 @@ def test_none_of_several_files_replaces_what_another_tool_made(tmp_path: Path) -
     compile_model(cut, "m1", "hwx", tmp_path / "net.hwx")
     compile_model(cut, "m1", "hwx", tmp_path / "net.hwx")
     (tmp_path / "net.1.hwx").write_bytes(b"another tool's")
-    with pytest.raises(GraphError, match=r"net\.1\.hwx: something is there that aneforge did not make"):
+    with pytest.raises(
+        GraphError, match=r"net\.1\.hwx: the file exists and does not look like a file that aneforge made"
+    ):
         compile_model(cut, "m1", "hwx", tmp_path / "net.hwx")
     assert compile_model(cut, "m1", "hwx", tmp_path / "net.hwx", force=True).beside
     assert (tmp_path / "net.1.hwx").read_bytes() != b"another tool's"
