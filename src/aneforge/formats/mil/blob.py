@@ -12,10 +12,12 @@ this one.
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 import mmap
 import os
+import stat
 import struct
 from dataclasses import field
 from typing import TYPE_CHECKING, BinaryIO
@@ -122,15 +124,18 @@ class BlobFile:
             raise BlobError(BlobFault("version", str(version), str(VERSION)))
 
     @classmethod
-    def open(cls, path: Path) -> BlobFile:
-        """Map a file into memory and read it.
+    def open(cls, path: Path, *, copy: bool = False) -> BlobFile:
+        """Map a file into memory and read it; or copy it there, so that it may be written anew.
 
         Raises:
             OSError: The file cannot be opened.
             BlobError: It is not a weights blob.
         """
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # it may have no end, or nobody who writes it
+            raise OSError(errno.EINVAL, "not a regular file")
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size < HEADER.size:  # nothing can be mapped that is empty
+            if copy or os.fstat(file.fileno()).st_size < HEADER.size:  # nothing can be mapped that is empty
                 return cls(file.read())
             return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 

@@ -117,6 +117,8 @@ class WeightsStore:
 
     def __init__(self, given: Weights) -> None:
         self.given = checked(given)
+        self.copies = False
+        """Whether files are read at once, so that nobody who writes to them changes constants that are in use."""
         self.files: dict[str, BlobFile] = {}
         self.constants: dict[tuple[str, int, str], Dense] = {}
         self.used: dict[str, list[tuple[int, int]]] = {}
@@ -184,7 +186,9 @@ class WeightsStore:
         """Return a file that was not asked for before."""
         source = self.source(path, at)
         try:
-            return BlobFile(source) if isinstance(source, bytes | memoryview) else BlobFile.open(source)
+            if isinstance(source, bytes | memoryview):
+                return BlobFile(source)
+            return BlobFile.open(source, copy=self.copies)
         except OSError as error:
             raise NO_FILE.broken(at, name=path, found=error.strerror or str(error), expected=source) from None
         except BlobError as error:
