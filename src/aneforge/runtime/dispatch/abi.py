@@ -71,6 +71,8 @@ STREAM_SIGNATURES = {
 """The experimental part, which a library need not have until it is used. Inferred: an operation's own event is asked
 for as the event of a chain is."""
 
+COUNTS = {"ane_e5rt_program_add_op", "ane_e5rt_program_get_op_count"}
+"""What returns an index or a number; all others return 0, or a code that means failure."""
 OWN_SIGNATURES = {
     USE_TARGET: Signature(None, (TEXT,)),
     LEND_PORT: Signature(INT, (P, INT, TEXT, P, INT, TEXT)),
@@ -223,12 +225,12 @@ class AbiProgram:
         """Call a function with the handle, and return what it returned.
 
         Raises:
-            RuntimeStateError: It returned less than zero, or the program was released.
+            RuntimeStateError: It failed, or the program was released.
         """
         if not self.handle:
             raise RuntimeStateError("the program was released", operation=name)
         code = self.function(name)(self.handle, *arguments)
-        if code < 0:
+        if code < 0 or (code > 0 and name not in COUNTS):
             raise RuntimeStateError(
                 f"{name} failed", operation=name, seen=code, remedy="the library says why on stderr"
             )

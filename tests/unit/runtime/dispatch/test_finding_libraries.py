@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 import aneforge as af
 from aneforge._version import __version__
 from aneforge.commands.doctoring import doctor
 from aneforge.commands.running import ran_on
+from aneforge.errors import RuntimeStateError
 from aneforge.runtime.backends import chosen_backend
+from aneforge.runtime.devices import DevicePort
 from aneforge.runtime.dispatch import library
-from aneforge.runtime.dispatch.abi import LIBRARY_NAME, AbiDevice, find_dispatch_library
+from aneforge.runtime.dispatch.abi import (
+    LIBRARY_NAME,
+    SIGNATURES,
+    STREAM_SIGNATURES,
+    AbiDevice,
+    find_dispatch_library,
+)
 from aneforge.runtime.dispatch.doors import e5rt_device
 from aneforge.runtime.dispatch.espresso import EspressoDevice
-from dispatch_tools import needs_library
+from dispatch_tools import COMPILER, needs_library
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_the_documented_order(tmp_path: Path) -> None:
@@ -68,6 +76,31 @@ def test_the_doctor_names_every_door_on_a_mac(monkeypatch: pytest.MonkeyPatch) -
     assert "libobjc.A.dylib cannot be loaded" in doors["in_memory_model"]
     assert "a baseline for comparisons" in doors["mpsgraph"]
     assert "com.apple.aned.private.allow" in doors["path_b"]
+
+
+OTHER = """#include <stddef.h>
+void *ane_e5rt_program_compile(void) { return &ane_e5rt_program_compile; }
+int ane_e5rt_program_execute(void) { return 14; }
+int ane_e5rt_program_add_op(void) { return 2; }
+size_t ane_e5rt_program_get_op_count(void) { return 3; }
+void ane_e5rt_program_release(void) {}
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+def test_every_code_of_another_library_but_zero_is_a_failure(tmp_path: Path) -> None:
+    given = {name.split("(")[0].split()[-1].lstrip("*") for name in OTHER.splitlines()[1:]}
+    rest = [f"int {name}(void) {{ return 0; }}" for name in {**SIGNATURES, **STREAM_SIGNATURES} if name not in given]
+    source, built = tmp_path / "other.c", tmp_path / "other.so"
+    source.write_text(OTHER + "\n".join(rest), encoding="utf-8")
+    subprocess.run([str(COMPILER), "-shared", "-fPIC", "-w", str(source), "-o", str(built)], check=True)
+    port = (DevicePort("x", 8),)
+    program = AbiDevice(built).compile(tmp_path / "model.mil", port, port)
+    program.share_buffer(0, "y", 0, "x")
+    assert (program.add_operation(tmp_path / "model.mil", port, port), program.operation_count()) == (2, 3)
+    with pytest.raises(RuntimeStateError, match=r"ane_e5rt_program_execute failed \(seen 14\)"):
+        program.execute()
+    program.release()
 
 
 @needs_library
