@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WORKER_END = 3
-"""The descriptor by which the client hands over its socket (`WORKER_END` of worker.c)."""
+"""The descriptor by which the client hands over its socket (`WORKER_END` of worker.h)."""
 CLIENT_VARIABLES = ("ANEFORGE_TARGET", "ANEFORGE_DYLIB", "ANEFORGE_TRACE")
 """What is the client's to say with each request, or not meant for this process."""
 STDERR = 2
@@ -73,6 +73,7 @@ class Request:
 
 def main() -> NoReturn:
     """Serve the client until it ends."""
+    close_inherited()
     if os.fork():
         os._exit(0)  # the client waits for this one, and has no child left that its own waiting could meet
     for name in CLIENT_VARIABLES:
@@ -83,6 +84,14 @@ def main() -> NoReturn:
     threading.excepthook = show_end
     serve_client(socket.socket(fileno=WORKER_END))
     os._exit(0)  # whatever runs for a client that is gone need not end
+
+
+def close_inherited() -> None:
+    """Close what the client left open for any child of it: who reads a pipe waits until everybody has closed it."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are all that is needed
+        if int(name) > WORKER_END:
+            with suppress(OSError):  # the listing had one of its own
+                os.close(int(name))
 
 
 def show_warning(message: Warning | str, *_: object) -> None:

@@ -2,6 +2,7 @@
  * line. */
 
 #define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +195,18 @@ static void forked(const char *mil) {
     ane_e5rt_program_release(handle);
 }
 
+/* The reader of a pipe sees its end, though a worker was started while the pipe was open. */
+static void pipes(const char *mil) {
+    int ends[2];
+    if (pipe(ends) != 0) exit(1);
+    ane_program handle = compile(mil);
+    close(ends[1]);
+    struct pollfd reader = {.fd = ends[0], .events = POLLIN};
+    printf("ended %d\n", poll(&reader, 1, 10000));
+    close(ends[0]);
+    ane_e5rt_program_release(handle);
+}
+
 /* Waits for a line, so that a test may do something to the worker in between. */
 static void pause_for(const char *word) {
     char line[16];
@@ -233,7 +246,8 @@ int main(int count, char **arguments) {
         const char *name;
         void (*function)(const char *mil);
     } known[] = {{"run", run},         {"share", share},   {"stream", stream}, {"async", asynchronous}, {"block", block},
-                 {"threads", threads}, {"forked", forked}, {"killed", killed}, {"limits", limits}};
+                 {"threads", threads}, {"forked", forked}, {"killed", killed}, {"limits", limits},
+                 {"pipes", pipes}};
     for (int asked = 2; asked < count; asked++) {
         for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
             if (strcmp(arguments[asked], known[i].name) != 0) continue;

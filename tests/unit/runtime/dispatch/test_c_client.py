@@ -190,6 +190,25 @@ def test_too_little_memory_for_the_worker_is_one_line(megabytes: int, repository
     assert line.startswith("ane_open: the engine")
 
 
+def test_what_a_client_left_open_is_not_the_workers(client: Path, mil: Path) -> None:
+    ended = subprocess.run([client, mil, "pipes"], capture_output=True, text=True, env=environment(), check=True)
+    assert ended.stdout == "== pipes\nended 1\n"
+
+
+@pytest.mark.parametrize("closed", [(2,), (0, 2)])
+def test_a_client_without_standard_descriptors(closed: tuple[int, ...], client: Path, mil: Path) -> None:
+    ended = subprocess.run(
+        [client, mil, "run"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: [os.close(one) for one in closed] and None,
+        timeout=60,
+        check=True,
+    )
+    assert ended.stdout == "== run\n" + PRINTED["run"]
+
+
 def test_an_interpreter_without_the_package_is_one_line(client: Path, mil: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     bare.write_text(f"#!/bin/sh\nexec {sys.executable} -S -c 'raise SystemExit(3)'\n", encoding="utf-8")

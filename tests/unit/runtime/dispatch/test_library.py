@@ -17,6 +17,7 @@ import pytest
 import aneforge as af
 from aneforge.cli.main import run as run_command
 from aneforge.errors import NotSupportedError, SliceSaturationWarning
+from aneforge.formats.mil.blob import BlobWriter
 from aneforge.runtime.dispatch import library
 from dispatch_tools import INCREMENT, Abi, environment, needs_library
 
@@ -123,6 +124,8 @@ def test_a_state_outlives_an_execution(abi: Abi, tmp_path: Path) -> None:
     [
         ({"mil": None}, "the path of the MIL program is NULL"),
         ({"mil": "/nowhere/model.mil"}, "compile: /nowhere/model.mil: No such file or directory"),
+        ({"mil": "/dev/zero"}, "compile: /dev/zero is not a regular file"),
+        ({"mil": "/"}, "compile: / is not a regular file"),
         ({"mask": 1}, "device mask 0x1 has no Neural Engine (0x4)"),
         ({"inputs": {"x": 126}}, "port 'x' has more bytes than the client gave it (seen 126, limit 128)"),
         ({"inputs": {"x": 0}}, "input port 'x' has 0 bytes"),
@@ -158,6 +161,40 @@ def test_a_program_that_cannot_be_read_says_why(
     assert printed.startswith("ane_open: ")
     assert said in printed
     assert "Traceback" not in printed
+
+
+WEIGHED = """program(1.3) { func main<ios18>(tensor<fp16, [1, 64]> x) {
+  tensor<fp16, [1, 64]> w = const()[name = string("w"), val = tensor<fp16, [1, 64]>(
+      BLOBFILE(path = string("@model_path/weights.bin"), offset = uint64(64)))];
+  tensor<fp16, [1, 64]> y = add(x = x, y = w)[name = string("y")];
+} -> (y); }
+"""
+
+
+def weights_of(value: float) -> bytes:
+    writer = BlobWriter()
+    writer.add(np.full(64, value, np.float16), "fp16")
+    return writer.tobytes()
+
+
+@pytest.mark.parametrize("later", [b"", weights_of(5)], ids=["truncated", "others"])
+def test_weights_that_are_written_anew_are_not_those_of_a_program(later: bytes, abi: Abi, tmp_path: Path) -> None:
+    (tmp_path / "model.mil").write_text(WEIGHED, encoding="utf-8")
+    (tmp_path / "weights.bin").write_bytes(weights_of(3))
+    handle = abi.compile(tmp_path / "model.mil", {"x": 128}, {"y": 128})
+    (tmp_path / "weights.bin").write_bytes(later)
+    found = np.zeros(64, np.float16)
+    assert abi.call("program_execute", handle) == 0
+    abi.call("program_get_output_fp16", handle, b"y", pointer(found), ctypes.c_size_t(64))
+    assert (found == 3).all()
+    abi.call("program_release", handle)
+
+
+def test_weights_that_nobody_writes(abi: Abi, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.mil").write_text(WEIGHED, encoding="utf-8")
+    os.mkfifo(tmp_path / "weights.bin")
+    assert abi.compile(tmp_path / "model.mil", {"x": 128}, {"y": 128}) is None
+    assert "not a regular file" in capfd.readouterr().err
 
 
 def test_null_arrays_of_names(abi: Abi, mil: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ane_open.h"
@@ -40,7 +41,11 @@ static const char *target(void) {
 /* The whole path of a file: the worker's folder is another. */
 static int whole_path(const char *function, const char *path, char whole[PATH_MAX]) {
     if (path == NULL) return report("%s: the path of the MIL program is NULL", function);
-    if (realpath(path, whole) == NULL) return report("%s: %s: %s", function, path, strerror(errno));
+    struct stat about;
+    if (realpath(path, whole) == NULL || stat(whole, &about) != 0)
+        return report("%s: %s: %s", function, path, strerror(errno));
+    /* Others may have no end, or nobody who writes them. */
+    if (!S_ISREG(about.st_mode)) return report("%s: %s is not a regular file", function, path);
     return 0;
 }
 

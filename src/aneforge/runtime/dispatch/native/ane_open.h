@@ -49,7 +49,7 @@ ANE_OPEN_EXPORT int ane_e5rt_program_set_input_fp16(ane_program handle, const ch
 ANE_OPEN_EXPORT int ane_e5rt_program_get_output_fp16(ane_program handle, const char *port, uint16_t *dest,
                                                      size_t n_elems);
 
-/* Runs the first operation once. */
+/* Runs the first operation once. Inferred: not those that add_op added, which execute_multi runs too. */
 ANE_OPEN_EXPORT int ane_e5rt_program_execute(ane_program handle);
 
 /* Where a port's bytes lie, for as long as the handle lives; each pointer may be NULL. 64-byte aligned, zeros at

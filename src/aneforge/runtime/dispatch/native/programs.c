@@ -189,7 +189,7 @@ int operation_create(struct operation *operation, const char *const *in_names, c
         return -1;
     }
     const size_t mapped = size == 0 ? ALIGNMENT : size;
-    const int memory = memfd_create("ane_open", MFD_CLOEXEC);
+    const int memory = keep_above_standard(memfd_create("ane_open", MFD_CLOEXEC));
     if (memory >= 0 && ftruncate(memory, (off_t)mapped) == 0) operation->memory = memory_create(memory, mapped);
     if (operation->memory == NULL) {
         report("compile: there is no memory for %zu bytes of ports: %s", mapped, strerror(errno));

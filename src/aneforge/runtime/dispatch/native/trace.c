@@ -33,7 +33,7 @@ static void open_file(void) {
     const char *path = getenv(VARIABLE);
     char first = '[';
     if (path == NULL || *path == '\0') return;
-    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    file = keep_above_standard(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     if (file < 0) {
         report(VARIABLE ": %s: %s", path, strerror(errno));
         return;

@@ -22,8 +22,6 @@
 
 #define INTERPRETER_VARIABLE "ANEFORGE_ENGINE_PYTHON"
 #define RECORD "libane_open.python"
-/* The descriptor by which a worker finds its end of the first socket. */
-#define WORKER_END 3
 /* Far more than any answer; a larger one is not an answer. */
 #define LONGEST_ANSWER (1u << 20)
 
@@ -176,18 +174,24 @@ static int spawn(const char *interpreter, const char *root, int end) {
                   WIFSIGNALED(ended) ? "signal" : "code", WIFSIGNALED(ended) ? WTERMSIG(ended) : WEXITSTATUS(ended));
 }
 
+/* Two sockets that are one another's ends, none of which is WORKER_END: dup2 onto itself keeps close-on-exec. */
+static int make_pair(int pair[2]) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return -1;
+    pair[0] = keep_above_standard(pair[0]);
+    pair[1] = keep_above_standard(pair[1]);
+    if (pair[0] >= 0 && pair[1] >= 0) return 0;
+    for (int i = 0; i < 2; i++)
+        if (pair[i] >= 0) close(pair[i]);
+    return -1;
+}
+
 static int start(void) {
     char folder[PATH_MAX], interpreter[PATH_MAX], root[PATH_MAX];
     int pair[2];
     if (own_folder(folder) != 0 || find_interpreter(folder, interpreter) != 0) return -1;
     find_package(folder, root);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return report("the engine cannot be reached: %s", strerror(errno));
-    /* dup2 of a descriptor onto itself would keep its close-on-exec flag. */
-    const int end = pair[1] == WORKER_END ? fcntl(pair[1], F_DUPFD_CLOEXEC, WORKER_END + 1) : pair[1];
-    const int status =
-        end < 0 ? report("the engine cannot be reached: %s", strerror(errno)) : spawn(interpreter, root, end);
-    if (end != pair[1] && end >= 0) close(end);
+    if (make_pair(pair) != 0) return report("the engine cannot be reached: %s", strerror(errno));
+    const int status = spawn(interpreter, root, pair[1]);
     close(pair[1]);
     if (status != 0) {
         close(pair[0]);
@@ -282,7 +286,7 @@ static struct channel *take_channel(worker_number number) {
             worker.idle = channel->next;
         } else if ((channel = malloc(sizeof *channel)) != NULL) {
             int pair[2];
-            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+            if (make_pair(pair) != 0) {
                 free(channel);
                 channel = NULL;
             } else {

@@ -15,6 +15,9 @@
 
 #include "bytes.h"
 
+/* The descriptor by which a worker finds its end of the first socket. */
+#define WORKER_END 3
+
 enum request {
     REQUEST_COMPILE = 1,
     REQUEST_EXECUTE = 2,
