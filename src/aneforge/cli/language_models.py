@@ -94,7 +94,7 @@ def run(
     """
     from aneforge.cli.waiting import bar  # noqa: PLC0415 - loaded when it is needed
     from aneforge.llm.language_model import load  # noqa: PLC0415 - as above
-    from aneforge.llm.token_sampling import Sampling, choose_token  # noqa: PLC0415 - as above
+    from aneforge.llm.token_sampling import Sampling  # noqa: PLC0415 - as above
 
     given.refuse_json(json, model)
     expect_prompt(prompt, ids)
@@ -113,12 +113,13 @@ def run(
         lm.generate(
             start,
             max_new_tokens=tokens,
-            choose=lambda logits: choose_token(logits, sampling, len(printed.tokens)),
+            sampling=sampling,
             on_token=printed.take if printed.live else take,
         )
     answer = {
         "model": str(model),
         "target": lm.label,
+        "notes": list(lm.notes),
         "forms": str(lm.forms),
         "prompt": start,
         "tokens": printed.tokens,
@@ -126,6 +127,8 @@ def run(
     }
     if not given.write_json(json, "llm run", answer):
         typer.echo(printed.text[len(printed.shown) :])
+        for note in lm.notes:
+            typer.echo(f"note: {note}", err=True)
 
 
 class Printed:
@@ -185,7 +188,7 @@ def check(
 
     given.refuse_json(json, model)
     expect_prompt(prompt, ids)
-    tokenizer = tokenizer_of(model) if prompt is not None or text is not None else None
+    tokenizer = tokenizer_of(model, vocabulary_of(model)) if prompt is not None or text is not None else None
     start = prompt_tokens(prompt, ids, tokenizer)
     with progress("loading") as tell:
         found = check_language_model(
@@ -293,7 +296,20 @@ def expect_prompt(prompt: str | None, ids: str | None) -> None:
         raise GraphError("give a prompt with --prompt or --ids", remedy="--prompt 'Once upon a time', or --ids 1,9038")
 
 
-def tokenizer_of(model: Path, vocabulary: int | None = None) -> TextTokenizer:
+def vocabulary_of(model: Path) -> int:
+    """Return how many tokens a model has rows for, by its settings.
+
+    Raises:
+        CheckpointError: There are no settings, or one is wrong.
+        UnsupportedModelError: The model has no form here.
+    """
+    from aneforge.llm.planning import read_decoder  # noqa: PLC0415 - loaded when it is needed
+
+    config, _ = read_decoder(model)
+    return config.vocabulary
+
+
+def tokenizer_of(model: Path, vocabulary: int) -> TextTokenizer:
     """Return the tokenizer beside a model.
 
     Raises:

@@ -111,7 +111,7 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
         parameters=count_parameters(first.config),
         context=length,
         prompt=tuple(prompt),
-        notes=first.config.notes,
+        notes=first.notes,
         targets=tuple(found),
         magnitudes=mathematics.ranges(whole).layers,
         residual_scale=first.forms.residual_scale,

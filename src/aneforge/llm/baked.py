@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import CheckpointError, Location
+from aneforge.errors import CheckpointError, GraphError, Location
 from aneforge.llm.architecture import weight_shapes
 from aneforge.ops.constant import Dense
 
@@ -22,14 +23,21 @@ WRITERS = ("output.weight", "output.bias", "down.weight", "down.bias", "experts.
 """Ends of the roles of projections that write into the residual."""
 
 
+POWER_OF_TWO = 0.5
+"""The mantissa of a power of two."""
+
+
 class BakedWeights:
     """Weights in fp16. Those that write into the residual are divided by its scale, a power of two.
 
     Raises:
+        GraphError: The scale is not a power of two.
         CheckpointError: A weight is not finite, or too large for fp16; when it is read.
     """
 
     def __init__(self, weights: DecoderWeights, residual_scale: float = 1.0) -> None:
+        if not (0 < residual_scale < math.inf and math.frexp(residual_scale)[0] == POWER_OF_TWO):
+            raise GraphError("the residual scale must be a power of two", seen=residual_scale)
         self.weights = weights
         self.config = weights.config
         self.residual_scale = residual_scale
@@ -60,20 +68,28 @@ class BakedWeights:
         with np.errstate(over="ignore", invalid="ignore"):
             half = values.astype(np.float16)
         if not np.isfinite(half).all():
-            raise CheckpointError(
-                f"the weight {role} does not fit fp16",
-                location=Location(self.weights.checkpoint.source),
-                seen=f"largest magnitude {np.abs(values).max():g}",
-                limit=float(np.finfo(np.float16).max),
-            )
+            raise self.beyond_half(role, values)
         return half
+
+    def beyond_half(self, role: str, values: Array) -> CheckpointError:
+        """Return the error for a weight that does not fit fp16."""
+        return CheckpointError(
+            f"the weight {role} does not fit fp16",
+            location=Location(self.weights.checkpoint.source),
+            seen=f"largest magnitude {np.abs(values).max():g}",
+            limit=float(np.finfo(np.float16).max),
+        )
 
     def embed(self, ids: Sequence[int], start: int) -> Array:
         """Return what the first layer takes for tokens at positions from `start`: rows of the table, scaled."""
         rows = self.rows("embedding.weight", ids) * np.float32(self.config.embedding_scale)
         if self.config.rope is None:
             rows = rows + self.rows("positions.weight", range(start, start + len(ids)))
-        return (rows / np.float32(self.residual_scale)).astype(np.float16)
+        with np.errstate(over="ignore", invalid="ignore"):
+            half = (rows / np.float32(self.residual_scale)).astype(np.float16)
+        if not np.isfinite(half).all():
+            raise self.beyond_half("embedding.weight", rows)
+        return half
 
     def rows(self, role: str, places: Sequence[int]) -> Array:
         """Return rows of a table in float32: from memory where it is there, else from the file."""

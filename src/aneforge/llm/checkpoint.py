@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "FolderCheckpoint", "StoredTensor", "read_settings"]
 
 CONFIG = "config.json"
+GENERATION, END_TOKENS = "generation_config.json", "eos_token_id"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")
@@ -147,8 +148,19 @@ class FolderCheckpoint:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.settings: Mapping[str, object] = read_settings(folder)
+        self.settings: Mapping[str, object] = read_settings(folder) | self.generation_settings()
         self.opened: dict[str, TensorFile] = {}
+
+    def generation_settings(self) -> dict[str, object]:
+        """Return the tokens that end a text where a file of its own states them: it goes before `config.json`.
+
+        Raises:
+            CheckpointError: That file is not JSON.
+        """
+        file = self.folder / GENERATION
+        found = read_json(file) if file.is_file() else None
+        ends = cast("dict[str, object]", found).get(END_TOKENS) if isinstance(found, dict) else None
+        return {} if ends is None else {END_TOKENS: ends}
 
     @property
     def source(self) -> str:
@@ -176,7 +188,7 @@ class FolderCheckpoint:
         index = self.folder / INDEX
         if index.is_file() and not (self.folder / WEIGHTS).is_file():
             return dict(self.sharded(index))
-        files = sorted(one.name for one in self.folder.glob("*.safetensors"))
+        files = sorted(one.name for one in self.folder.glob("*.safetensors") if one.is_file())
         if not files:
             raise self.without_weights()
         if WEIGHTS not in files and len(files) > 1:

@@ -18,7 +18,7 @@ __all__ = ["is_hub_id", "local_folder"]
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 SETTINGS = ("config.json",)
-FILES = (*SETTINGS, "tokenizer.json", "*.safetensors", "*.safetensors.index.json")
+FILES = (*SETTINGS, "generation_config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json")
 """What is fetched: nothing that is a pickle."""
 
 

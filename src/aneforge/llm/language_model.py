@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError, UnsupportedModelError
+from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnsupportedModelError
 from aneforge.llm.architecture import expect_context
 from aneforge.llm.baked import BakedWeights
 from aneforge.llm.checkpoint import FolderCheckpoint
@@ -28,6 +28,8 @@ from aneforge.llm.exactness import Mathematics, compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
 from aneforge.llm.hub import local_folder
 from aneforge.llm.number_forms import NumberForms, choose_forms
+from aneforge.llm.rope import length_note
+from aneforge.llm.token_sampling import GREEDY, Sampling, choose_token
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -144,7 +146,7 @@ class LanguageModel:
         self.weights = weights
         self.config = weights.config
         self.asked, self.compress, self.context = options.target, options.compress, options.context
-        self.target = af.targets.resolve(options.target)
+        self.target = runnable(options.target)
         self.cache = KeyValueCache(self.config, self.context)
         tile = self.target.limits.integer("max_tensor_dim")
         most = options.chunk_bytes
@@ -166,6 +168,12 @@ class LanguageModel:
         )
         self.prefills: dict[tuple[int, bool], PrefillProgram] = {}
         self.steps: dict[int, StepProgram] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the settings ask for and what is done instead, in this context."""
+        scaled = None if self.config.rope is None else length_note(self.config.rope, self.context)
+        return self.config.notes if scaled is None else (*self.config.notes, scaled)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -381,26 +389,28 @@ class LanguageModel:
         *,
         max_new_tokens: int = 40,
         end_tokens: Iterable[int] | None = None,
+        sampling: Sampling = GREEDY,
         choose: Callable[[Array], int] | None = None,
         on_token: Callable[[int], object] | None = None,
     ) -> list[int]:
         """Return the tokens that continue a prompt.
 
-        It ends after `max_new_tokens`, when the context is full, or with one of `end_tokens` (those of config.json
-        where none are given), which is returned too. `choose` gives a token for logits; the best one where it is not
-        given. `on_token` is called with every token as it comes.
+        It ends after `max_new_tokens`, when the context is full, or with one of `end_tokens` (those of the checkpoint
+        where none are given), which is returned too. `sampling` draws tokens as `generate_speculatively` does; the best
+        ones are taken where it is not given. `choose` gives a token for logits in a way of its own. `on_token` is
+        called with every token as it comes.
 
         Raises:
-            GraphError: The prompt is empty, longer than the context, or has a token that is not in the vocabulary.
+            GraphError: The prompt is empty, longer than the context, or has a token that is not in the vocabulary; or
+                logits are not numbers.
         """
         ends = frozenset(self.config.end_tokens if end_tokens is None else end_tokens)
         if max_new_tokens < 0:
             raise GraphError("max_new_tokens must be 0 or more", seen=max_new_tokens)
-        pick = best_token if choose is None else choose
         made: list[int] = []
         logits = self.prefill(ids)
         while len(made) < max_new_tokens:
-            made.append(pick(logits))
+            made.append(choose_token(logits, sampling, len(ids) + len(made)) if choose is None else choose(logits))
             if on_token is not None:
                 on_token(made[-1])
             if made[-1] in ends or len(made) == max_new_tokens or self.cache.length == self.context:
@@ -454,6 +464,23 @@ class LanguageModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def runnable(target: TargetLike) -> af.targets.Target:
+    """Return a target that runs what a model becomes.
+
+    Raises:
+        UnknownTargetError: Nothing has that name.
+        NotSupportedError: The target runs no MIL programs.
+    """
+    found = af.targets.resolve(target)
+    if found.limits.get("mil_programs") is not True:
+        raise NotSupportedError(
+            "a language model becomes MIL programs, which this target does not run",
+            target=found.name,
+            remedy="choose a later target; `aneforge targets` lists them",
+        )
+    return found
 
 
 def best_token(logits: Array) -> int:

@@ -17,7 +17,7 @@ from aneforge.llm.architecture import (
     NormSpec,
     WeightSource,
 )
-from aneforge.llm.rope_settings import read_rope
+from aneforge.llm.rope_settings import longest_positions, read_rope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from aneforge.llm.settings import ModelSettings
 
 __all__ = [
+    "MOST_EXPERTS",
+    "MOST_LAYERS",
     "describe_llama_form",
     "expect_divisible",
     "locate_attention",
@@ -47,6 +49,10 @@ ACTIVATIONS: Mapping[str, Activation] = {
     "relu": "relu",
 }
 """Activations by the names of `config.json`; the two other spellings of the tanh form differ in the last bits alone."""
+
+
+MOST_LAYERS, MOST_EXPERTS = 4096, 65536
+"""More than any model has: a larger number is a mistake, which would take all memory."""
 
 
 def describe_llama_form(
@@ -86,16 +92,21 @@ def describe_llama_form(
         activation=activation or read_activation(settings, "hidden_act", "silu"),
         bias=settings.flag("mlp_bias"),
     )
+    rope = read_rope(settings, head_width)
+    positions = longest_positions(settings, rope)
+    unscaled = settings.integer("max_position_embeddings", positions)
+    notes = (f"{rope.scaling} carries {unscaled} positions to {positions}",) if positions > unscaled else ()
     return DecoderConfig(
         architecture=architecture,
         width=width,
         vocabulary=settings.integer("vocab_size"),
-        positions=settings.integer("max_position_embeddings", 2048),
-        layers=(LayerSpec(mixer=attention, mlp=dense),) * settings.integer("num_hidden_layers"),
-        norm=NormSpec(kind="rms", epsilon=settings.number("rms_norm_eps", 1e-6)),
-        rope=read_rope(settings, head_width),
+        positions=positions,
+        layers=(LayerSpec(mixer=attention, mlp=dense),) * settings.integer("num_hidden_layers", most=MOST_LAYERS),
+        norm=NormSpec(kind="rms", epsilon=settings.positive("rms_norm_eps", 1e-6)),
+        rope=rope,
         tied_head=settings.flag("tie_word_embeddings", default=tied),
         end_tokens=read_end_tokens(settings),
+        notes=notes,
     )
 
 

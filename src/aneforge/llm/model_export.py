@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aneforge as af
-from aneforge.errors import GraphError, UnknownNameError
+from aneforge.errors import GraphError, NotSupportedError, UnknownNameError
 from aneforge.llm.graphs.decoder import prefill_graph, step_graph
 from aneforge.records import dataclass
+from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ CACHE_FORMS: Mapping[str, str] = {
     "states": "keys and values are states (ios18); reported as refused by the engine's compiler (error -14)",
 }
 PACKAGE = ".mlpackage"
+STOPPING = (Severity.REJECT, Severity.OVERSIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def export_model(
     Raises:
         GraphError: A length is not between 1 and the context.
         UnknownNameError: There is no such form of the cache.
+        NotSupportedError: The target does not run a function.
         OSError: A file cannot be written.
     """
     if cache not in CACHE_FORMS:
@@ -68,6 +71,8 @@ def export_model(
     functions: dict[str, af.Graph] = {}
     for number, part in enumerate(model.parts):
         functions = part_functions(model, part, lengths, states=cache == "states")
+        for name, graph in functions.items():
+            expect_runnable(model, name, graph)
         place = target if len(model.parts) == 1 else target.with_stem(f"{target.stem}_{number + 1}of{len(model.parts)}")
         if target.suffix == PACKAGE:
             written.append(af.save_mlpackage(functions, place))
@@ -76,6 +81,21 @@ def export_model(
     weights = sum(file.stat().st_size for place in written for file in place.rglob("*.bin"))
     paths = tuple(os.fspath(place) for place in written)
     return Export(paths, tuple(functions), weights, cache, CACHE_FORMS[cache])
+
+
+def expect_runnable(model: LanguageModel, function: str, graph: af.Graph) -> None:
+    """Check that the target runs a function as it is written.
+
+    Raises:
+        NotSupportedError: An operation is rejected there, or too large.
+    """
+    stopping = [one for one in af.preflight(graph, model.target).findings if one.severity in STOPPING]
+    if stopping:
+        raise NotSupportedError(
+            f"{function} does not run: {stopping[0].rule}: {stopping[0].message.rstrip('.')}",
+            target=model.target.name,
+            remedy="`aneforge llm plan` shows which lengths and contexts the chip takes",
+        )
 
 
 def part_functions(

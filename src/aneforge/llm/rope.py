@@ -69,6 +69,22 @@ def llama3_frequencies(spec: RopeSpec, plain: Array) -> Array:
     return np.where(length > longest, plain / spec.factor, np.where(length < shortest, plain, mixed))
 
 
+def length_note(spec: RopeSpec, context: int) -> str | None:
+    """Return what is done where the model's own positions would depend on the length of a text; None where they do not.
+
+    >>> from aneforge.llm.architecture import RopeSpec
+    >>> spec = RopeSpec(base=10000.0, width=64, scaling="dynamic", factor=2.0, trained_positions=2048)
+    >>> length_note(spec, 2048), length_note(spec, 4096)
+    (None, 'dynamic: rotary positions of every text are those of 4096 tokens, the context; the model is trained for 2048')
+    """  # noqa: E501 - a message is one line
+    if spec.scaling not in {"dynamic", "longrope"} or context <= spec.trained_positions:
+        return None
+    return (
+        f"{spec.scaling}: rotary positions of every text are those of {context} tokens, the context; "
+        f"the model is trained for {spec.trained_positions}"
+    )
+
+
 def attention_factor(spec: RopeSpec) -> float:
     """Return what cosines and sines are multiplied by."""
     if spec.attention_factor is not None:

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 
     from aneforge.llm.settings import ModelSettings
 
-__all__ = ["read_rope"]
+__all__ = ["longest_positions", "read_rope"]
 
 DEFAULT_BASE = 10000.0
+DEFAULT_POSITIONS = 2048
+EXTENDED = ("yarn", "dynamic")
+SCALED_BY_LENGTH = ("dynamic", "yarn", "longrope")
+LEAST_WIDTH, LEAST_POSITIONS = 2, 2
+"""What the formulas of those scalings divide by is 0 there."""
 OLD_NAMES: Mapping[str, str] = {"su": "longrope", "mrope": "default"}
 """Names of scalings in older files. Sections of `mrope` matter to images alone: for text all three are equal."""
 
@@ -32,19 +37,32 @@ def read_rope(settings: ModelSettings, head_width: int, *, fraction: float = 1.0
         CheckpointError: A value that the scaling needs is missing or of another type.
     """
     stated = stated_parameters(settings)
-    base = stated.number("rope_theta", settings.number("rope_theta", DEFAULT_BASE))
+    holder = stated if stated.has("rope_theta") else settings
+    base = holder.number("rope_theta", DEFAULT_BASE)
+    if base <= 1:
+        raise holder.wrong("rope_theta", "above 1")
     width = rotated_width(settings, stated, head_width, fraction)
     scaling = known_scaling(stated)
-    positions = settings.integer("max_position_embeddings", 1)
+    positions = settings.integer("max_position_embeddings", DEFAULT_POSITIONS)
     trained = stated.integer(
         "original_max_position_embeddings", settings.integer("original_max_position_embeddings", positions)
     )
-    factor = stated.number("factor", 1.0) if scaling in {"default", "longrope"} else stated.number("factor")
+    factor = stated.positive("factor", 1.0) if scaling in {"default", "longrope"} else stated.positive("factor")
     if scaling == "longrope" and not stated.has("factor"):
         factor = positions / trained
     lists = {name: stated.numbers(f"{name}_factor") for name in ("short", "long")}
     if scaling == "longrope":
         expect_factors(stated, lists, width // 2)
+    if scaling in SCALED_BY_LENGTH and (width <= LEAST_WIDTH or trained < LEAST_POSITIONS):
+        raise CheckpointError(
+            f"the scaling {scaling} needs heads of which more than {LEAST_WIDTH} elements are turned, and "
+            f"{LEAST_POSITIONS} trained positions or more",
+            location=Location(stated.source),
+            seen=f"{width} elements, {trained} positions",
+        )
+    low, high = stated.positive("low_freq_factor", 1.0), stated.positive("high_freq_factor", 4.0)
+    if scaling == "llama3" and high <= low:
+        raise stated.wrong("high_freq_factor", f"above low_freq_factor, {low:g}")
     return RopeSpec(
         base=base,
         width=width,
@@ -52,17 +70,33 @@ def read_rope(settings: ModelSettings, head_width: int, *, fraction: float = 1.0
         scaling=scaling,
         factor=factor,
         trained_positions=trained,
-        low_frequency=stated.number("low_freq_factor", 1.0),
-        high_frequency=stated.number("high_freq_factor", 4.0),
-        fast=stated.number("beta_fast", 32.0),
-        slow=stated.number("beta_slow", 1.0),
+        low_frequency=low,
+        high_frequency=high,
+        fast=stated.positive("beta_fast", 32.0),
+        slow=stated.positive("beta_slow", 1.0),
         truncate=stated.flag("truncate", default=True),
-        attention_factor=stated.number("attention_factor") if stated.has("attention_factor") else None,
+        attention_factor=stated.positive("attention_factor") if stated.has("attention_factor") else None,
         magnitude=stated.number("mscale") if stated.has("mscale") else None,
         magnitude_all=stated.number("mscale_all_dim") if stated.has("mscale_all_dim") else None,
         short_factors=lists["short"],
         long_factors=lists["long"],
     )
+
+
+def longest_positions(settings: ModelSettings, rope: RopeSpec) -> int:
+    """Return how many positions a model has: two scalings carry it beyond `max_position_embeddings`, by their factor.
+
+    >>> from aneforge.llm.settings import ModelSettings
+    >>> stated = {"max_position_embeddings": 32768, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}
+    >>> settings = ModelSettings(stated, "config.json")
+    >>> longest_positions(settings, read_rope(settings, 64))
+    131072
+    """
+    stated = settings.integer("max_position_embeddings", DEFAULT_POSITIONS)
+    if rope.scaling not in EXTENDED:
+        return stated
+    trained = rope.trained_positions if rope.scaling == "yarn" else stated
+    return max(stated, int(trained * rope.factor))
 
 
 def stated_parameters(settings: ModelSettings) -> ModelSettings:
@@ -120,9 +154,11 @@ def expect_factors(stated: ModelSettings, lists: Mapping[str, tuple[float, ...]]
     """Check that longrope has a factor for each pair.
 
     Raises:
-        CheckpointError: It has not.
+        CheckpointError: It has not, or one is not positive.
     """
     for name, factors in lists.items():
+        if not all(0 < one < float("inf") for one in factors):
+            raise stated.wrong(f"{name}_factor", "a list of positive numbers")
         if len(factors) != pairs:
             raise CheckpointError(
                 f"longrope needs one {name}_factor per pair",

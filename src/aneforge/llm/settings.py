@@ -47,8 +47,8 @@ class ModelSettings:
             f"the setting {name!r} must be {expected}", location=Location(self.source), seen=repr(self.values[name])
         )
 
-    def integer(self, name: str, default: int | None = None, *, least: int = 1) -> int:
-        """Return an integer setting that is not below a bound.
+    def integer(self, name: str, default: int | None = None, *, least: int = 1, most: int | None = None) -> int:
+        """Return an integer setting that is within bounds.
 
         Raises:
             CheckpointError: It is missing, or no such integer.
@@ -60,6 +60,8 @@ class ModelSettings:
             found = int(found)
         if isinstance(found, bool) or not isinstance(found, int) or found < least:
             raise self.wrong(name, f"an integer of {least} or more")
+        if most is not None and found > most:
+            raise self.wrong(name, f"an integer of at most {most}")
         return found
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -74,6 +76,17 @@ class ModelSettings:
         if isinstance(found, bool) or not isinstance(found, int | float) or found - found != 0:
             raise self.wrong(name, "a finite number")
         return float(found)
+
+    def positive(self, name: str, default: float | None = None) -> float:
+        """Return a finite number above 0.
+
+        Raises:
+            CheckpointError: It is missing, or not such a number.
+        """
+        found = self.number(name, default)
+        if found <= 0:
+            raise self.wrong(name, "a positive number")
+        return found
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a boolean.

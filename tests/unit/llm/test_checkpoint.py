@@ -137,6 +137,29 @@ DAMAGES: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "missing setting": (lambda folder: write_folder(folder, vocab_size=None), "'vocab_size' is missing"),
     "text for a number": (lambda folder: write_folder(folder, hidden_size="8"), "must be an integer"),
     "heads": (lambda folder: write_folder(folder, num_attention_heads=3), "must be a multiple of"),
+    "layers": (lambda folder: write_folder(folder, num_hidden_layers=10**9), "an integer of at most"),
+    "epsilon": (lambda folder: write_folder(folder, rms_norm_eps=-1e-5), "a positive number"),
+    "base": (lambda folder: write_folder(folder, rope_parameters={"rope_theta": 0}), "above 1"),
+    "factor": (
+        lambda folder: write_folder(folder, rope_scaling={"rope_type": "linear", "factor": 0}),
+        "'factor' must be a positive number",
+    ),
+    "frequencies": (
+        lambda folder: write_folder(
+            folder, rope_scaling={"rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 4}
+        ),
+        "above low_freq_factor, 4",
+    ),
+    "trained positions": (
+        lambda folder: write_folder(
+            folder, rope_scaling={"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 1}
+        ),
+        "trained positions or more",
+    ),
+    "generation": (
+        lambda folder: (write_folder(folder) / "generation_config.json").write_text("{"),
+        "not JSON",
+    ),
 }
 
 
@@ -148,6 +171,29 @@ def test_each_damage_is_one_error_with_its_place(damage: str, tmp_path: Path) ->
         find_weights(FolderCheckpoint(tmp_path))
     assert expected in str(caught.value)
     assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "positions"),
+    [
+        ({"rope_type": "yarn", "factor": 4.0}, 128),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}, 64),
+        ({"rope_type": "dynamic", "factor": 2.0}, 64),
+        ({"rope_type": "linear", "factor": 4.0}, 32),
+    ],
+)
+def test_scalings_carry_a_model_beyond_its_positions(scaling: Mapping[str, object], positions: int) -> None:
+    settings = {**SETTINGS, "num_attention_heads": 1, "rope_scaling": scaling}
+    config = describe_decoder(ModelSettings(settings, "config.json"))
+    assert config.positions == positions
+    assert any(f"32 positions to {positions}" in note for note in config.notes) == (positions > 32)
+
+
+def test_the_tokens_that_end_a_text_are_those_that_generation_uses(tmp_path: Path) -> None:
+    write_folder(tmp_path, eos_token_id=3)
+    assert find_weights(FolderCheckpoint(tmp_path)).config.end_tokens == (3,)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [3, 5]}')
+    assert find_weights(FolderCheckpoint(tmp_path)).config.end_tokens == (3, 5)
 
 
 def test_elements_that_are_quantised_are_refused_when_they_are_read(tmp_path: Path) -> None:

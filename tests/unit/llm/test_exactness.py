@@ -13,7 +13,7 @@ import torch
 
 import aneforge as af
 from aneforge.cli.main import run
-from aneforge.errors import GraphError, UnknownNameError
+from aneforge.errors import GraphError, NotSupportedError, UnknownNameError
 from aneforge.formats.mil.program import load_mil
 from aneforge.llm.exactness import Mathematics, compare_sides, perplexity
 from aneforge.llm.model_export import export_model
@@ -162,6 +162,14 @@ def test_wrong_exports_are_refused(model: LanguageModel, tmp_path: Path) -> None
         export_model(model, tmp_path / "x.mlpackage", cache="port")
 
 
+def test_what_the_target_does_not_run_is_not_exported(tmp_path: Path) -> None:
+    build_reference("llama", tmp_path, num_hidden_layers=1, max_position_embeddings=32768)
+    with af.llm.load(tmp_path, target="m1", context=17000) as long, pytest.raises(NotSupportedError) as caught:
+        export_model(long, tmp_path / "x.mlpackage", lengths=(8,))
+    assert "decode does not run: ANE-EXTENT-001" in str(caught.value)
+    assert not (tmp_path / "x.mlpackage").exists()
+
+
 def test_run_check_and_export_at_the_command_line(
     folder: Path, model: LanguageModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +196,9 @@ def test_run_check_and_export_at_the_command_line(
         (["--prompt", "a text"], "tokenizer.json"),
         (["--ids", "1", "--context", "999"], "limit 128"),
         (["--ids", "160"], "not in the vocabulary"),
+        (["--ids", "1", "--residual-scale", "3"], "must be a power of two"),
+        (["--ids", "1", "--residual-scale", "0"], "must be a power of two"),
+        (["--ids", "1", "-t", "m9"], "does not run"),
     ],
 )
 def test_wrong_arguments_are_one_line(

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file  # pyright: ignore[reportUnknownVariableType]
 
 import aneforge as af
-from aneforge.errors import GraphError, UnsupportedModelError
+from aneforge.errors import CheckpointError, GraphError, UnsupportedModelError
 from aneforge.llm.architecture import NormSpec
 from aneforge.llm.exactness import Mathematics
 from aneforge.llm.model_export import export_model
 from aneforge.llm.number_forms import ResidualRanges, choose_forms
+from aneforge.llm.token_sampling import Sampling
 from llm_folders import SMALL, build_reference, reference_logits
 
 if TYPE_CHECKING:
@@ -87,6 +89,20 @@ def test_speculative_decoding_gives_the_greedy_tokens(model: LanguageModel, wron
     found = af.llm.generate_speculatively(model.verify, draft, PROMPT, logits, max_new_tokens=8, guesses=2)
     assert list(found.tokens) == greedy
     assert (found.runs < 7) is not wrong
+
+
+def test_speculative_draws_are_those_of_plain_ones(model: LanguageModel) -> None:
+    warm = Sampling(temperature=0.8, top_p=0.9, seed=5)
+    plain = model.generate(PROMPT, max_new_tokens=8, end_tokens=(), sampling=warm)
+    found = af.llm.generate_speculatively(
+        model.verify,
+        af.llm.draft_by_repetition,
+        PROMPT,
+        model.prefill(PROMPT),
+        max_new_tokens=8,
+        sampling=warm,
+    )
+    assert list(found.tokens) == plain != model.generate(PROMPT, max_new_tokens=8, end_tokens=())
 
 
 def test_what_was_rewound_is_overwritten(model: LanguageModel) -> None:
@@ -237,6 +253,27 @@ def test_generation_ends_where_it_should(model: LanguageModel) -> None:
 def test_a_wrong_prompt_is_one_error(model: LanguageModel, ids: Sequence[int], expected: str) -> None:
     with pytest.raises(GraphError, match=expected):
         model.generate(ids)
+
+
+def test_an_embedding_beyond_fp16_is_one_error(tmp_path: Path) -> None:
+    build_reference("llama", tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["model.embed_tokens.weight"][3, 3] = 1e30
+    save_file(tensors, tmp_path / "model.safetensors")
+    with af.llm.load(tmp_path, target="m1", context=16) as lm, pytest.raises(CheckpointError, match="does not fit"):
+        lm.prefill(PROMPT)
+
+
+def test_positions_that_depend_on_the_length_are_noted(tmp_path: Path) -> None:
+    build_reference("llama", tmp_path, rope_scaling={"rope_type": "dynamic", "factor": 2.0})
+    assert not any("dynamic: rotary" in note for note in af.llm.load(tmp_path, target="m1", context=128).notes)
+    assert "those of 129 tokens" in af.llm.load(tmp_path, target="m1", context=129).notes[-1]
+
+
+def test_a_hybrid_may_have_no_attention_at_all(tmp_path: Path) -> None:
+    reference = build_reference("qwen3_5_text", tmp_path, layer_types=["linear_attention"] * 2, use_cache=False)
+    with af.llm.load(tmp_path, target="m1", context=16) as lm:
+        assert cosine(lm.prefill(PROMPT), reference_logits(reference, PROMPT)[-1]) > 0.999
 
 
 def test_a_context_beyond_the_positions_is_refused(llama: Path) -> None:

@@ -69,7 +69,10 @@ def architecture_of(settings: ModelSettings) -> Architecture:
     for capping in CAPPINGS:
         if settings.has(capping):
             raise UnsupportedModelError(
-                f"{kind} with {capping} {SOFT_CAPPING}", location=where, seen=settings.values[capping], remedy=OTHERWISE
+                f"{kind} with {capping} caps logits, which has no form here",
+                location=where,
+                seen=settings.values[capping],
+                remedy=OTHERWISE,
             )
     if settings.has("quantization_config"):
         raise UnsupportedModelError(

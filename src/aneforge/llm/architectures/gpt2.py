@@ -14,7 +14,7 @@ from aneforge.llm.architecture import (
     NormSpec,
     WeightSource,
 )
-from aneforge.llm.llama_form import expect_divisible, read_activation, read_end_tokens
+from aneforge.llm.llama_form import MOST_LAYERS, expect_divisible, read_activation, read_end_tokens
 
 if TYPE_CHECKING:
     from aneforge.llm.settings import ModelSettings
@@ -49,8 +49,8 @@ def describe(settings: ModelSettings) -> DecoderConfig:
         width=width,
         vocabulary=settings.integer("vocab_size"),
         positions=settings.integer("n_positions", 1024),
-        layers=(LayerSpec(mixer=attention, mlp=dense),) * settings.integer("n_layer"),
-        norm=NormSpec(kind="layer", epsilon=settings.number("layer_norm_epsilon", 1e-5)),
+        layers=(LayerSpec(mixer=attention, mlp=dense),) * settings.integer("n_layer", most=MOST_LAYERS),
+        norm=NormSpec(kind="layer", epsilon=settings.positive("layer_norm_epsilon", 1e-5)),
         rope=None,
         tied_head=settings.flag("tie_word_embeddings", default=True),
         end_tokens=read_end_tokens(settings),

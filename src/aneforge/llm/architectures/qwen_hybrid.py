@@ -16,6 +16,7 @@ from aneforge.llm.architecture import (
 )
 from aneforge.llm.architectures.qwen_moe import locate_experts
 from aneforge.llm.llama_form import (
+    MOST_EXPERTS,
     describe_llama_form,
     expect_divisible,
     locate_attention,
@@ -86,7 +87,7 @@ def gated(mixer: AttentionSpec | DeltaNetSpec) -> AttentionSpec:
 def read_experts(settings: ModelSettings) -> ExpertsSpec:
     """Return the mixture of experts of a layer."""
     return ExpertsSpec(
-        experts=settings.integer("num_experts"),
+        experts=settings.integer("num_experts", most=MOST_EXPERTS),
         chosen=settings.integer("num_experts_per_tok"),
         hidden=settings.integer("moe_intermediate_size"),
         activation=read_activation(settings, "hidden_act", "silu"),

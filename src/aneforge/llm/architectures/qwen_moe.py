@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import CheckpointError, Location
 from aneforge.llm.architecture import Architecture, AttentionSpec, DenseSpec, ExpertsSpec, WeightSource
 from aneforge.llm.llama_form import (
+    MOST_EXPERTS,
     describe_llama_form,
     locate_attention,
     locate_dense,
@@ -34,7 +35,7 @@ def describe(settings: ModelSettings) -> DecoderConfig:
     )
     name = "num_experts" if settings.has("num_experts") else "num_local_experts"
     experts = ExpertsSpec(
-        experts=settings.integer(name),
+        experts=settings.integer(name, most=MOST_EXPERTS),
         chosen=settings.integer("num_experts_per_tok"),
         hidden=settings.integer("moe_intermediate_size"),
         activation=read_activation(settings, "hidden_act", "silu"),

@@ -172,8 +172,9 @@ def head_outputs(x: af.Tensor, part: DecoderPart) -> dict[str, af.Tensor]:
 
 
 def attention_width(config: DecoderConfig) -> int:
-    """Return the width of the heads that rotary positions turn."""
-    return next(layer.mixer.head_width for layer in config.layers if isinstance(layer.mixer, AttentionSpec))
+    """Return the width of the heads that rotary positions turn, which some layer may have."""
+    widths = (layer.mixer.head_width for layer in config.layers if isinstance(layer.mixer, AttentionSpec))
+    return next(widths, 1 if config.rope is None else config.rope.width)
 
 
 def shapes_held(mixer: AttentionSpec | DeltaNetSpec, context: int) -> dict[str, tuple[int, ...]]:
