@@ -180,6 +180,57 @@ def test_a_framework_without_compiler_options(fakes: Fakes, mil: Path, tmp_path:
     assert older.compile_check(mil, options="TargetArchitecture=h13") == -2
 
 
+OTHER_NAMES = (
+    *("config_options_create", "config_options_set_cache_bundle_location", "config_options_release"),
+    *("create_with_config", "options_create", "options_set_compute_device_types_mask"),
+    *("options_set_force_recompilation", "options_set_segmenter", "options_release", "compile", "release"),
+)
+
+
+def test_a_framework_with_what_the_documents_name_alone(fakes: Fakes, mil: Path, tmp_path: Path) -> None:
+    del fakes  # it names the engine
+    undocumented = ("get_last_error_message", "execution_stream_operation_bind_dependent_events")
+    renamed = [f"-De5rt_e5_compiler_{name}=e5rt_compiler_{name}" for name in OTHER_NAMES]
+    renamed += [f"-De5rt_{name}=not_there_{name}" for name in undocumented]
+    device = EspressoDevice(build_fake("fake_espresso", tmp_path, *renamed))
+    assert device.obstacle() is None
+    program = device.compile(mil, X, Y)
+    assert program.add_operation(mil, X, Y) == 1
+    program.share_buffer(0, "y", 1, "x")
+    program.execute_multi()
+    assert numbers(program, 1) == [2.0] * 4
+    with pytest.raises(RuntimeStateError, match="it lacks e5rt_execution_stream_operation_bind_dependent_events"):
+        program.chain(0, 1, "first")
+    with pytest.raises(EspressoError, match=r"E5RT: no message \(1\)"):
+        device.compile(mil.with_name("nowhere.mil"), X, Y)
+    program.release()
+    assert device.library.fake_espresso_live() == 0
+
+
+def test_a_program_that_was_released(espresso: EspressoDevice, mil: Path) -> None:
+    program = espresso.compile(mil, X, Y)
+    program.release()
+    for asked in (
+        program.execute,
+        program.execute_multi,
+        program.execute_async,
+        lambda: program.input_view("x"),
+        lambda: program.output_view("y"),
+        lambda: program.share_buffer(0, "y", 0, "x"),
+    ):
+        with pytest.raises(RuntimeStateError):
+            asked()
+
+
+def test_one_object_that_is_not_released_keeps_no_other(espresso: EspressoDevice, mil: Path) -> None:
+    program = espresso.compile(mil, X, Y)
+    buffer, event = program.operations[0].own[0].handle, program.operations[0].events[0]
+    with pytest.raises(EspressoError, match="bound to a live operation"):
+        espresso.release(("e5rt_buffer_object_release", buffer), ("e5rt_async_event_release", event))
+    program.operations[0].events.clear()
+    program.release()
+
+
 def test_libraries_that_are_not_what_they_should_be(fakes: Fakes) -> None:
     espresso, engine = fakes.espresso.path, fakes.in_memory.frameworks.objc
     said = EspressoDevice(engine).obstacle()

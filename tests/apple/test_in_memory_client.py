@@ -10,8 +10,10 @@ import pytest
 import aneforge as af
 from aneforge.errors import NotSupportedError, RuntimeStateError, UnknownNameError
 from aneforge.runtime.devices import DevicePort
-from aneforge.runtime.dispatch.in_memory_model import Frameworks, InMemoryModelDevice, Layout, Surface
+from aneforge.runtime.dispatch.in_memory_model import Frameworks, InMemoryModelDevice, Surface
 from aneforge.runtime.dispatch.objc import ObjectiveCError
+from aneforge.runtime.dispatch.surface_layouts import Layout
+from apple_fakes import build_fake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +62,36 @@ def test_where_elements_lie() -> None:
     assert tight.dense
     deep = Layout("x", (1, 2, 3, 1, 32), (3 * 2 * 64, 64, 2 * 64, 64, 2))
     assert not deep.dense  # planes of one depth follow one another
-    assert Layout("x", (1, 1, 1, 1, 1), (0, 0, 0, 0, 2)).nbytes == 65536
+    assert Layout.without_gaps("x", (1, 1, 1, 1, 1)).nbytes == 65536
+    assert Layout.without_gaps("x", (1, 1, 1, 1, 1 << 20)).nbytes == 2 << 20
+    several = Layout.without_gaps("x", (2, 3, 1, 4, 5))
+    assert (several.nbytes, several.dense) == (2 * 3 * 4 * 5 * 2, True)
+
+
+def test_a_model_that_does_not_say_how_ports_lie(fakes: Fakes, tmp_path: Path) -> None:
+    del fakes  # it names the engine
+    engine = InMemoryModelDevice(Frameworks.in_one(build_fake("fake_neural_engine", tmp_path, "-DWITHOUT_ATTRIBUTES")))
+    graph = af.Graph({"y": af.input((2, 3, 5), name="x") - af.input((2, 3, 5), name="z")})
+    program = engine.compile(
+        af.save_mil(graph, tmp_path), (DevicePort("x", 60), DevicePort("z", 60)), (DevicePort("y", 60),)
+    )
+    values, found = np.arange(30, dtype=np.float16), np.empty(30, np.float16)
+    program.set_input("x", values * 3)
+    program.set_input("z", values)
+    program.execute()
+    program.get_output("y", found)
+    assert found.tolist() == (values * 2).tolist()
+    program.release()
+    with pytest.raises(RuntimeStateError):
+        program.execute_multi()
+    assert engine.objc.library.fake_objc_live() == engine.objc.library.fake_objc_misuse() == 0
+
+
+def test_a_program_without_a_weights_file(engine: InMemoryModelDevice, mil: Path) -> None:
+    (mil.parent / "weights.bin").unlink()
+    program = engine.compile(mil, X, Y)
+    program.execute()
+    program.release()
 
 
 @pytest.mark.parametrize("width", [5, 32])

@@ -232,7 +232,11 @@ static void lay_out(const MilPort *port, size_t extents[5], size_t strides[5]) {
     for (int i = 0; i < 5; i++) extents[i] = 1;
     for (int i = 0; i < port->rank; i++) extents[places[port->rank][i]] = port->extents[i];
     strides[4] = 2;
+#ifdef WITHOUT_ATTRIBUTES
+    strides[3] = extents[4] * 2;
+#else
     strides[3] = (extents[4] * 2 + 63) / 64 * 64;
+#endif
     strides[1] = strides[3] * extents[3];      /* A plane. */
     strides[2] = strides[1] * extents[1];      /* A depth: its planes. */
     strides[0] = strides[2] * extents[2];
@@ -419,6 +423,9 @@ static intptr_t to_model(Object *model, const char *selector, intptr_t *a) {
         model->state = LOADED;
         return 1;
     }
+#ifdef WITHOUT_ATTRIBUTES
+    if (strcmp(selector, "modelAttributes") == 0) return 0;
+#endif
     if (strcmp(selector, "modelAttributes") == 0) return model->state == LOADED ? (intptr_t)attributes_of(model) : 0;
     if (strcmp(selector, "mapIOSurfacesWithRequest:cacheInference:error:") == 0)
         return map(model, (Object *)a[0], (Object **)a[2]);

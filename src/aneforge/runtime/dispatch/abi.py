@@ -1,8 +1,9 @@
 """The dispatch ABI as a device: any library that exports the documented functions, bound through ctypes.
 
 Such a library is found, never built: `ANEFORGE_DYLIB` on any system if that file exists, then `_lib/` in the package,
-then `ane_build/lib/` in any folder above it, then `$ANEFORGE_CACHE` or `~/.cache/aneforge/<version>/` (aneforge docs,
-e5rt dispatch). On Linux that may be this package's own, `aneforge dispatch-library`.
+then `ane_build/lib/` in any folder above it, then `$ANEFORGE_CACHE` or `~/.cache/aneforge/<version>/`: our own version,
+then the latest of others (aneforge docs, e5rt dispatch). On Linux that may be this package's own, `aneforge
+dispatch-library`.
 
 The library writes its reasons to stderr; what it returns is a code.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -96,9 +98,22 @@ def candidates(environment: Mapping[str, str], package: Path) -> Iterator[Path]:
     yield package / "_lib" / LIBRARY_NAME
     for above in package.parents:
         yield above / "ane_build" / "lib" / LIBRARY_NAME
-    cache = environment.get(CACHE_VARIABLE)
-    home = Path(environment.get("HOME", "/"))
-    yield (Path(cache) if cache else home / ".cache" / "aneforge" / __version__) / LIBRARY_NAME
+    if cache := environment.get(CACHE_VARIABLE):
+        yield Path(cache) / LIBRARY_NAME
+        return
+    versions = Path(environment.get("HOME", "/")) / ".cache" / "aneforge"
+    yield versions / __version__ / LIBRARY_NAME
+    # Who built the library calls its own version otherwise than ours.
+    yield from sorted(versions.glob(f"*/{LIBRARY_NAME}"), key=lambda path: numbers_of(path.parent.name), reverse=True)
+
+
+def numbers_of(version: str) -> list[int]:
+    """Return the numbers of a version, by which versions are compared.
+
+    >>> numbers_of("0.10.1") > numbers_of("0.9")
+    True
+    """
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 @dataclass(frozen=True)

@@ -18,18 +18,19 @@ import threading
 from dataclasses import field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import RuntimeStateError, UnknownNameError
 from aneforge.records import dataclass
 from aneforge.runtime.devices import ENGINE_MASK, another_device
-from aneforge.runtime.dispatch.native_calls import Block, Signature, as_bytes, bind_functions, load_library
+from aneforge.runtime.dispatch.espresso_functions import CUSTOM_OPTIONS, EspressoFunctions
+from aneforge.runtime.dispatch.native_calls import Block, as_bytes
 from aneforge.runtime.ports import Direction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from aneforge.ops.types import Array
@@ -44,62 +45,8 @@ PLAIN_MEMORY = 0
 ALIGNMENT = 64
 PROFILE_VARIABLE = "ANEFORGE_PROFILE"
 NO_OPTIONS = -2
+P = ctypes.c_void_p
 PORT_IN_USE = "buffers are shared before the first execution"
-
-P, TEXT, SIZE, ERROR = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
-OUT = ctypes.POINTER(P)
-CREATED = Signature(ERROR, (OUT,))
-RELEASED = Signature(ERROR, (OUT,))
-WITH_OBJECT = Signature(ERROR, (OUT, P))
-RETAINED = Signature(ERROR, (P, TEXT, OUT))
-NAMED = Signature(ERROR, (P, TEXT))
-OBJECT = Signature(ERROR, (P,))
-PAIR = Signature(ERROR, (P, P))
-
-SIGNATURES = {
-    "e5rt_e5_compiler_config_options_create": CREATED,
-    "e5rt_e5_compiler_config_options_set_cache_bundle_location": NAMED,
-    "e5rt_e5_compiler_config_options_release": RELEASED,
-    "e5rt_e5_compiler_create_with_config": WITH_OBJECT,
-    "e5rt_e5_compiler_release": RELEASED,
-    "e5rt_e5_compiler_options_create": CREATED,
-    "e5rt_e5_compiler_options_set_compute_device_types_mask": Signature(ERROR, (P, ctypes.c_uint64)),
-    "e5rt_e5_compiler_options_set_force_recompilation": Signature(ERROR, (P, ctypes.c_int)),
-    "e5rt_e5_compiler_options_set_segmenter": NAMED,
-    "e5rt_e5_compiler_options_release": RELEASED,
-    "e5rt_e5_compiler_compile": Signature(ERROR, (P, TEXT, P, OUT)),
-    "e5rt_program_library_retain_program_function": RETAINED,
-    "e5rt_program_library_release": RELEASED,
-    "e5rt_program_function_release": RELEASED,
-    "e5rt_precompiled_compute_op_create_options_create_with_program_function": WITH_OBJECT,
-    "e5rt_precompiled_compute_op_create_options_set_operation_name": NAMED,
-    "e5rt_precompiled_compute_op_create_options_set_allocate_intermediate_buffers": Signature(ERROR, (P, ctypes.c_int)),
-    "e5rt_precompiled_compute_op_create_options_release": RELEASED,
-    "e5rt_execution_stream_operation_create_precompiled_compute_operation_with_options": WITH_OBJECT,
-    "e5rt_execution_stream_operation_retain_input_port": RETAINED,
-    "e5rt_execution_stream_operation_retain_output_port": RETAINED,
-    "e5rt_execution_stream_operation_bind_completion_event": PAIR,
-    "e5rt_execution_stream_operation_bind_dependent_events": Signature(ERROR, (P, OUT, SIZE)),
-    "e5rt_execution_stream_operation_prepare_op_for_encode": OBJECT,
-    "e5rt_execution_stream_operation_release": RELEASED,
-    "e5rt_buffer_object_alloc": Signature(ERROR, (OUT, SIZE, ctypes.c_int)),
-    "e5rt_buffer_object_get_data_ptr": Signature(ERROR, (P, OUT)),
-    "e5rt_buffer_object_release": RELEASED,
-    "e5rt_io_port_bind_buffer_object": PAIR,
-    "e5rt_io_port_release": RELEASED,
-    "e5rt_async_event_create": Signature(ERROR, (OUT, TEXT, ctypes.c_uint64)),
-    "e5rt_async_event_get_last_signaled_value": Signature(ERROR, (P, ctypes.POINTER(ctypes.c_uint64))),
-    "e5rt_async_event_release": RELEASED,
-    "e5rt_execution_stream_create": CREATED,
-    "e5rt_execution_stream_encode_operation": PAIR,
-    "e5rt_execution_stream_execute_sync": OBJECT,
-    "e5rt_execution_stream_submit_async": PAIR,
-    "e5rt_execution_stream_reset": OBJECT,
-    "e5rt_execution_stream_release": RELEASED,
-    "e5rt_get_last_error_message": Signature(TEXT, ()),
-}
-PROFILING = {"e5rt_e5_compiler_options_set_enable_profiling": Signature(ERROR, (P, ctypes.c_int))}
-CUSTOM_OPTIONS = {"e5rt_e5_compiler_options_set_custom_ane_compiler_options": NAMED}
 
 
 @dataclass(frozen=True)
@@ -124,25 +71,21 @@ class EspressoDevice:
         return True
 
     @cached_property
+    def functions(self) -> EspressoFunctions:
+        """The functions of the framework."""
+        return EspressoFunctions(self.path)
+
+    @property
     def library(self) -> ctypes.CDLL:
         """The framework itself."""
-        return load_library(self.path)
-
-    @cached_property
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions of the documented order.
-
-        Raises:
-            RuntimeStateError: The framework cannot be loaded, or lacks one of them.
-        """
-        return bind_functions(self.library, self.path, SIGNATURES)
+        return self.functions.library
 
     def obstacle(self) -> str | None:
         """Return why the framework cannot be used here."""
         if self.path == ESPRESSO and sys.platform != "darwin":
             return f"Espresso.framework is part of macOS, and this is {sys.platform}"
         try:
-            self.functions  # noqa: B018 - loads and binds
+            self.functions.needed  # noqa: B018 - loads and binds
         except RuntimeStateError as error:
             return str(error)
         return None
@@ -205,9 +148,7 @@ class EspressoDevice:
             self.call("e5rt_e5_compiler_options_set_force_recompilation", options, 1)
             self.call("e5rt_e5_compiler_options_set_segmenter", options, SEGMENTER.encode())
             if os.environ.get(PROFILE_VARIABLE):
-                bind_functions(self.library, self.path, PROFILING)["e5rt_e5_compiler_options_set_enable_profiling"](
-                    options, 1
-                )
+                self.call("e5rt_e5_compiler_options_set_enable_profiling", options, 1)
             if custom is not None:
                 self.set_custom_options(options, custom)
             library = P()
@@ -222,12 +163,11 @@ class EspressoDevice:
         Raises:
             EspressoError: The framework lacks the function, or refused them.
         """
-        (name,) = CUSTOM_OPTIONS
         try:
-            function = bind_functions(self.library, self.path, CUSTOM_OPTIONS)[name]
+            self.functions.function(CUSTOM_OPTIONS)
         except RuntimeStateError as error:
-            raise EspressoError(error.message, operation=name, code=NO_OPTIONS) from None
-        self.check(name, function(options, custom.encode()))
+            raise EspressoError(error.message, operation=CUSTOM_OPTIONS, code=NO_OPTIONS) from None
+        self.call(CUSTOM_OPTIONS, options, custom.encode())
 
     def create(self, name: str, *arguments: object) -> int:
         """Create an object: the pointer to it comes first."""
@@ -246,22 +186,27 @@ class EspressoDevice:
 
         Raises:
             EspressoError: It returned an error.
+            RuntimeStateError: The framework lacks it.
         """
-        self.check(name, self.functions[name](*arguments))
-
-    def check(self, name: str, code: int) -> None:
-        """Raise the framework's last error, if a function returned one."""
+        code = self.functions.function(name)(*arguments)
         if code:
-            message = self.functions["e5rt_get_last_error_message"]()
-            text = (message or b"").decode(errors="replace") or "no message"
-            raise EspressoError(f"E5RT: {text} ({code})", operation=name, code=code)
+            raise EspressoError(f"E5RT: {self.functions.last_message()} ({code})", operation=name, code=code)
 
     def release(self, *objects: tuple[str, int]) -> None:
-        """Release objects in order, each by its function; those that are not there are left out."""
+        """Release objects in order, each by its function; those that are not there are left out, and so are functions.
+
+        Raises:
+            EspressoError: One of them was not released; the others were.
+        """
+        failed: list[EspressoError] = []
         for name, value in objects:
-            if value:
-                held = P(value)
-                self.call(name, ctypes.byref(held))
+            if value and self.functions.has(name):
+                try:
+                    self.call(name, ctypes.byref(P(value)))
+                except EspressoError as error:
+                    failed.append(error)
+        if failed:
+            raise failed[0]
 
 
 class EspressoError(RuntimeStateError):
@@ -417,11 +362,11 @@ class EspressoProgram:
 
     def input_view(self, port: str) -> Array:
         """Return the memory of an input port of the first operation."""
-        return view_of(self.operations[0].buffer(Direction.INPUT, port))
+        return view_of(self.operation(0).buffer(Direction.INPUT, port))
 
     def output_view(self, port: str) -> Array:
         """Return the memory of an output port of the first operation."""
-        return view_of(self.operations[0].buffer(Direction.OUTPUT, port))
+        return view_of(self.operation(0).buffer(Direction.OUTPUT, port))
 
     def share_buffer(self, source: int, output: str, sink: int, to_input: str) -> None:
         """Give an input of one operation the buffer of an output of another.
@@ -463,7 +408,12 @@ class EspressoProgram:
         self.run(tuple(range(len(self.operations))))
 
     def run(self, wanted: tuple[int, ...]) -> None:
-        """Encode operations unless they are encoded already, and run the stream."""
+        """Encode operations unless they are encoded already, and run the stream.
+
+        Raises:
+            RuntimeStateError: The program was released.
+        """
+        self.operation(0)
         self.encode(wanted)
         self.executed = True
         self.device.call("e5rt_execution_stream_execute_sync", self.stream)

@@ -28,6 +28,7 @@ from aneforge.records import dataclass
 from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Signature, as_bytes, bind_functions, load_library
 from aneforge.runtime.dispatch.objc import ObjectiveC, ObjectiveCError
+from aneforge.runtime.dispatch.surface_layouts import Layout
 from aneforge.runtime.ports import Direction
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ __all__ = ["Frameworks", "InMemoryModelDevice", "InMemoryProgram"]
 
 QOS = 33
 NO_OPTIONS = -2
-DEFAULT_SURFACE_BYTES = 65536
-"""The size of a surface whose strides the model does not give."""
 NETWORK_DESCRIPTION, MIL_TEXT = "net.plist", "model.mil"
 MIL_WEIGHTS = "@model_path/weights.bin"
 """What the MIL text calls its weights file."""
@@ -155,32 +154,6 @@ class InMemoryModelDevice:
         except ObjectiveCError as error:
             return error.code
         return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the elements of a port lie on a surface."""
-
-    symbol: str
-    extents: tuple[int, ...]
-    """Batches, channels, depth, height, width."""
-    strides: tuple[int, ...]
-    """Of the same, in bytes."""
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes the surface needs."""
-        return self.strides[0] * self.extents[0] or DEFAULT_SURFACE_BYTES
-
-    @property
-    def dense(self) -> bool:
-        """True where elements follow one another without gaps, in the order in which values cross."""
-        wanted = 2
-        for extent, stride in zip(reversed(self.extents), reversed(self.strides), strict=True):
-            if extent > 1 and stride != wanted:
-                return False
-            wanted *= extent
-        return True
 
 
 @dataclass(eq=False)
@@ -320,13 +293,18 @@ class LoadedModel:
             path.write_bytes(content)
             self.files.append(path)
 
-    def layouts(self, which: str) -> list[Layout]:
-        """Return where the elements of live inputs or outputs lie, in order."""
+    def layouts(self, which: str, ports: tuple[DevicePort, ...]) -> list[Layout]:
+        """Return where the elements of live inputs or outputs lie, in order.
+
+        Inferred: where the model has no such list, its ports lie without gaps, in the order of the program.
+        """
         objc = self.device.objc
         attributes = objc.send(self.model, "modelAttributes")
-        statuses = objc.value(attributes, "NetworkStatusList")
+        statuses = objc.value(attributes, "NetworkStatusList") if attributes else None
         listed = objc.value(objc.items(statuses)[0], which) if statuses else None
-        return [layout_of(objc, entry) for entry in objc.items(listed)] if listed else []
+        if listed:
+            return [layout_of(objc, entry) for entry in objc.items(listed)]
+        return [Layout.without_gaps(port.name, (1, 1, 1, 1, port.nbytes // 2)) for port in ports]
 
     def unload(self) -> None:
         """Unload the model and forget it."""
@@ -371,7 +349,7 @@ class InMemoryOperation:
                     (Direction.INPUT, "LiveInputList"),
                     (Direction.OUTPUT, "LiveOutputList"),
                 ):
-                    layouts = {layout.symbol: layout for layout in loaded.layouts(which)}
+                    layouts = {layout.symbol: layout for layout in loaded.layouts(which, ports[direction])}
                     made.order[direction] = list(layouts)
                     for port in ports[direction]:
                         surface = Surface.of(loaded.device, checked(port, direction, layouts))
@@ -530,6 +508,7 @@ class InMemoryProgram:
 
     def execute_multi(self) -> None:
         """Run every operation once, in order."""
+        self.operation(0)
         self.executed = True
         for operation in self.operations:
             operation.run()
@@ -572,7 +551,8 @@ def describe(objc: ObjectiveC, source: Path) -> tuple[int, dict[str, bytes]]:
         named = {path.name: path.read_bytes() for path in sorted(source.parent.glob("weights.*"))}
     else:
         selector, main = "modelWithMILText:weights:optionsPlist:", MIL_TEXT
-        named = {MIL_WEIGHTS: source.with_name("weights.bin").read_bytes()}
+        weights = source.with_name("weights.bin")
+        named = {MIL_WEIGHTS: weights.read_bytes()} if weights.exists() else {}
     text = source.read_bytes()
     entries = {
         name: objc.dictionary({"offset": objc.number(0), "data": objc.data(content)}) for name, content in named.items()
@@ -593,7 +573,7 @@ def layout_of(objc: ObjectiveC, entry: int) -> Layout:
     )
     batch, plane, slice_, row = (number(key) for key in ("BatchStride", "PlaneStride", "DepthStride", "RowStride"))
     symbol = objc.read_text(objc.value(entry, "Symbol"))
-    return Layout(symbol, (batches, channels, depth, height, width), (batch, plane, slice_, row, 2))
+    return Layout.without_gaps(symbol, (batches, channels, depth, height, width), (batch, plane, slice_, row))
 
 
 def checked(port: DevicePort, direction: Direction, layouts: dict[str, Layout]) -> Layout:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 def test_the_documented_order(tmp_path: Path) -> None:
     package = tmp_path / "above" / "site" / "aneforge"
+    others = [tmp_path / "home" / ".cache" / "aneforge" / version / LIBRARY_NAME for version in ("0.4.0", "0.10.0")]
     places = [
+        *others,
         tmp_path / "home" / ".cache" / "aneforge" / __version__ / LIBRARY_NAME,
         tmp_path / "ane_build" / "lib" / LIBRARY_NAME,
         tmp_path / "above" / "ane_build" / "lib" / LIBRARY_NAME,
