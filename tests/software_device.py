@@ -138,11 +138,11 @@ class SoftwareStream:
         self.operations[sink].inputs[to_input] = self.operations[source].outputs[output]
         self.note(f"share {source}.{output} -> {sink}.{to_input}")
 
-    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey, operation: int = 0) -> None:
         """Let ports of two programs have one memory."""
         assert isinstance(to, SoftwareStream)
         assert not to.executed
-        to.operations[0].ports(sink[0])[sink[1]] = self.operations[0].ports(source[0])[source[1]]
+        to.operations[operation].ports(sink[0])[sink[1]] = self.operations[0].ports(source[0])[source[1]]
         self.note(f"lend {source[1]} -> {sink[1]}")
 
     def execute(self) -> None:

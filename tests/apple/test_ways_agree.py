@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from aneforge.runtime.model import AnyModel
     from aneforge.testing.graphs import DrawnGraph
-    from apple_fakes import Way
+    from apple_fakes import Fakes, Way
 
 Array = npt.NDArray[Any]
 TARGET = "h16g"
@@ -249,6 +249,41 @@ def test_outputs_are_resident_beside_states(way: Way, host_copies: list[str]) ->
             host_copies.clear()
         assert (model.loaded.read_state("total") == 6).all()
         assert (software.loaded.read_state("total") == 6).all()
+
+
+def test_steps_with_states_are_one_call_where_operations_have_many_ports(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    kind = {"library": AbiProgram, "e5rt": EspressoProgram, "path_a": InMemoryProgram}[way.name]
+    for method in ("execute", "execute_multi"):
+        called = getattr(kind, method)
+
+        def noting(program: object, called: Callable[[object], None] = called, method: str = method) -> None:
+            calls.append(method)
+            called(program)
+
+        monkeypatch.setattr(kind, method, noting)
+    graph, step = running_sum(), np.arange(192.0).reshape(1, 2, 3, 32)
+    with dispatched(graph, way) as model, af.compile(graph, target=TARGET) as software:
+        for one in (model, software):
+            one.loaded.write_state("fixed", np.full((1, 2, 3, 32), 0.5))
+        for _ in range(2):
+            found = [execute_multi(one.loaded, [{"x/0": step}] * 4) for one in (model, software)]
+            assert all(same(one, other) for one, other in zip(*found, strict=True))
+        assert calls == (["execute"] * 8 if way.name == "library" else ["execute_multi"] * 2)
+        assert (model.loaded.read_state("the total") == 8).all()
+
+
+def test_what_the_library_lends_to_added_operations(fakes: Fakes, tmp_path: Path) -> None:
+    mil = af.save_mil(af.input((1, 4), name="x").relu(), tmp_path)
+    ports = (DevicePort("x", 8),), (DevicePort("y", 8),)
+    one, other = (fakes.library.compile(mil, *ports) for _ in range(2))
+    other.add_operation(mil, *ports)
+    with pytest.raises(NotSupportedError, match="lends memory to first operations alone"):
+        one.lend_buffer((Direction.OUTPUT, "y"), other, (Direction.INPUT, "x"), 1)
+    for program in (one, other):
+        program.release()
 
 
 @pytest.mark.parametrize("steps", [2, 6])

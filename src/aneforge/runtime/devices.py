@@ -61,6 +61,9 @@ EMULATED = Label(
 PORT_TYPES = ("fp16", "uint8")
 PortKey = tuple[Direction, str]
 """A port of an operation: its direction, and the name that the device has for it."""
+MOST_STEPS = 64
+"""Steps that are operations of one stream: each is a program that is loaded, and a process loads about 128 (aneforge
+docs, e5rt dispatch). More steps run one operation again and again, with the same values."""
 ENGINE_MASK = 0x4
 """The Neural Engine in a mask of devices: 0x1 is the CPU, 0x2 the GPU (aneforge docs, e5rt dispatch)."""
 
@@ -144,10 +147,11 @@ class DeviceProgram(Protocol):
         """Give an input of one operation the memory of an output of another; before the first execution."""
         ...
 
-    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
-        """Give a port of another program's first operation the memory of a port of this one's.
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey, operation: int = 0) -> None:
+        """Give a port of an operation of another program the memory of a port of this one's first.
 
         Before the first execution of the other. The memory stays as long as one of the programs does.
+        Where added operations have a limited number of ports, the first operation alone takes memory.
         """
         ...
 
@@ -318,16 +322,17 @@ class DeviceExecutable:
             self.views[Direction.INPUT, state] = held
             self.borrowed.append(held)
 
-    def lend_states(self, to: DeviceProgram) -> None:
-        """Let another load of the program read the states in the memory of this one's, and write them there."""
+    def lend_states(self, to: DeviceProgram, operations: int = 1) -> None:
+        """Let other loads of the program read the states in the memory of this one's, and write them there."""
         loaded = self.memory.loaded
-        for state in self.interface.states:
-            entry = Direction.INPUT, self.inputs[state].name
-            loaded.lend_buffer(entry, to, entry)
-        for output, state in self.pairs.items():
-            # An output that changes a state lies where the state does.
-            entry, end = (Direction.INPUT, self.inputs[state].name), (Direction.OUTPUT, self.outputs[output].name)
-            loaded.lend_buffer(entry, to, end)
+        for operation in range(operations):
+            for state in self.interface.states:
+                entry = Direction.INPUT, self.inputs[state].name
+                loaded.lend_buffer(entry, to, entry, operation)
+            for output, state in self.pairs.items():
+                # An output that changes a state lies where the state does.
+                entry, end = (Direction.INPUT, self.inputs[state].name), (Direction.OUTPUT, self.outputs[output].name)
+                loaded.lend_buffer(entry, to, end, operation)
 
     @property
     def label(self) -> Label:
@@ -407,11 +412,13 @@ class DeviceExecutable:
     ) -> list[dict[str, Array]]:
         """Run a step for every feed and return the outputs of each; what is resident stays in the device's memory.
 
-        Every step is an operation of one stream, run by one call, where the device takes operations of as many ports.
-        Else, and where the program has states, one operation runs once for every step.
+        Every step is an operation of one stream, run by one call, where the device takes operations of as many ports,
+        there are not too many steps, and for states their memory can be lent to all operations. Else one operation runs
+        once for every step.
         """
         most = self.device.operation_ports
-        if not self.interface.states and (most is None or max(len(self.inputs), len(self.outputs)) <= most):
+        fits = len(feeds) <= MOST_STEPS and (most is None or max(len(self.inputs), len(self.outputs)) <= most)
+        if fits and (not self.interface.states or (most is None and self.device.lends_buffers)):
             return self.run_stream(feeds, resident, seeds)
         return self.run_again(feeds, resident, seeds)
 
@@ -465,7 +472,7 @@ class DeviceExecutable:
                     stream.add_operation(mil, inputs, outputs)
                 self.share_all(stream, resident, steps)
                 if self.device.lends_buffers:
-                    self.lend_states(stream)
+                    self.lend_states(stream, count)
                 else:
                     self.share_all(stream, self.pairs, steps)
             except BaseException:

@@ -244,7 +244,16 @@ def test_states_stay_in_the_memory_of_a_device() -> None:
         assert model.loaded.read_state("total")[0, 0] == 3
         found = execute_multi(model.loaded, [{"a step": np.zeros((1, 32))}] * 2)
         assert [float(step["the sum"][0, 0]) for step in found] == [3.5, 4.5]
-    assert not any("total" in line for line in device.log[2:])
+    assert [line for line in device.log[2:] if "total" in line and not line.startswith("lend ")] == []
+
+
+@pytest.mark.parametrize("steps", [64, 65])
+def test_more_steps_than_a_process_loads_programs_run_one_operation(steps: int) -> None:
+    device = SoftwareDevice()
+    with af.compile(af.input((1, 4), name="x") + 1.0, target="h13", backend=dispatched(device)) as model:
+        found = execute_multi(model.loaded, [{"x": np.full((1, 4), number)} for number in range(steps)])
+    assert [step["y"][0, 0] for step in found] == [number + 1 for number in range(steps)]
+    assert (device.log.count("execute_multi"), device.log.count("add")) == ((1, 63) if steps == 64 else (0, 0))
 
 
 @pytest.mark.parametrize("lends_buffers", [True, False])

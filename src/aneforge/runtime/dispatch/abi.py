@@ -291,15 +291,19 @@ class AbiProgram:
         """Give an input of one operation the memory of an output of another."""
         self.call("ane_e5rt_program_share_buffer", source, output.encode(), sink, to_input.encode())
 
-    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey, operation: int = 0) -> None:
         """Give a port of another program the memory of a port.
 
         Raises:
-            NotSupportedError: The other program is another device's.
+            NotSupportedError: The other program is another device's, or the operation is one that was added.
             RuntimeStateError: The library refused, or is not our own.
         """
         if not isinstance(to, AbiProgram) or to.device != self.device:
             raise another_device(to)
+        if operation != 0:
+            raise NotSupportedError(
+                "the dispatch library lends memory to first operations alone", operation=LEND_PORT, seen=operation
+            )
         self.call(LEND_PORT, *port_argument(source), to.handle, *port_argument(sink))
 
     def execute(self) -> None:

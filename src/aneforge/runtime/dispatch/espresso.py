@@ -381,8 +381,8 @@ class EspressoProgram:
         self.free()
         self.operation(sink).bind((Direction.INPUT, to_input), buffer)
 
-    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
-        """Give a port of another program's first operation the buffer of a port of this one's.
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey, operation: int = 0) -> None:
+        """Give a port of an operation of another program the buffer of a port of this one's first.
 
         Raises:
             NotSupportedError: The other program is another device's.
@@ -392,7 +392,7 @@ class EspressoProgram:
             raise another_device(to)
         if to.executed:
             raise RuntimeStateError(PORT_IN_USE, operation="lend_buffer", remedy="load the program again")
-        buffer, taker = self.operation(0).buffer(*source), to.operation(0)
+        buffer, taker = self.operation(0).buffer(*source), to.operation(operation)
         taker.buffer(*sink)
         to.free()
         taker.bind(sink, buffer)

@@ -465,8 +465,8 @@ class InMemoryProgram:
             raise RuntimeStateError("surfaces are shared before the first execution", operation="share_buffer")
         self.operation(sink).take((Direction.INPUT, to_input), given)
 
-    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey) -> None:
-        """Give a port of another program's first operation the surface of a port of this one's.
+    def lend_buffer(self, source: PortKey, to: DeviceProgram, sink: PortKey, operation: int = 0) -> None:
+        """Give a port of an operation of another program the surface of a port of this one's first.
 
         Raises:
             NotSupportedError: The other program is another device's.
@@ -476,7 +476,7 @@ class InMemoryProgram:
             raise another_device(to)
         if to.executed:
             raise RuntimeStateError("a program takes surfaces before its first execution", operation="lend_buffer")
-        given, taker = self.operation(0).surface(*source), to.operation(0)
+        given, taker = self.operation(0).surface(*source), to.operation(operation)
         taker.take(sink, given)
         taker.own.append(given)
         given.programs += 1
