@@ -8,6 +8,7 @@ edge is labelled as if it could pass it.
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -54,15 +55,15 @@ class Reach:
     growth: float
     transposed: bool
     """The second operand of a matrix product has its terms last."""
-    most: float | None
-    """The largest sum of magnitudes of the weights of one result, where they are constant."""
+    most: Callable[[], float] | None
+    """Finds the largest sum of magnitudes of the weights of one result, where they are constant: once, if at all."""
 
     @classmethod
     def of(cls, call: Call, weight: Array, start: Array | None, *, winograd: bool, constant: bool) -> Reach:
         """Return the bound of a product with weights, of which only the shape counts where they are not constant."""
         transposed = bool(call.attributes.get("transpose_y", False))
         begun = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
-        most = most_of(call.op, weight, transposed=transposed) if constant else None
+        most = cache(partial(most_of, call.op, weight, transposed=transposed)) if constant else None
         depth = weight.size // max(channels_of(call.op, weight, transposed=transposed), 1)
         return cls(call.op, depth, begun, WINOGRAD_GROWTH if winograd else 1.0, transposed, most)
 
@@ -74,11 +75,9 @@ class Reach:
         """Return the same, given what finds the largest sum of magnitudes of computed weights where it is asked for."""
         # Every product is rounded to the grid, by half of it at most.
         rest = self.begun + self.depth * 2.0**-17
-        if self.most is not None:
-            return (x * self.most + rest) * self.growth >= EDGE
         if (x * weight * self.depth + rest) * self.growth < EDGE:
             return False
-        return (x * most() + rest) * self.growth >= EDGE
+        return (x * (self.most or most)() + rest) * self.growth >= EDGE
 
 
 def channels_of(op: str, weight: Array, *, transposed: bool) -> int:

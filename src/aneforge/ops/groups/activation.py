@@ -45,7 +45,10 @@ SIGMOID_FACTOR = 1.702
 CUBIC_FACTOR = 0.044715
 """Weight of x³ in the tanh form of gelu; MIL's own constant."""
 
-complementary_error = np.vectorize(math.erfc, otypes=[np.float64])
+
+def complementary_error(x: Array) -> Array:
+    """Return erfc of every element, as the C library has it."""
+    return np.fromiter(map(math.erfc, x.reshape(-1).tolist()), np.float64, x.size).reshape(x.shape)
 
 
 def number(name: str, default: float | Required = REQUIRED) -> Attribute:

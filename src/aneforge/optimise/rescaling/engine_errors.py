@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
@@ -51,11 +50,19 @@ def measure_error(given: Array, exact: Array) -> float:
     >>> measure_error(np.array([np.inf]), np.array([1.0]))
     inf
     """
+    return float(measure_errors_along(given, exact, tuple(range(exact.ndim))))
+
+
+def measure_errors_along(given: Array, exact: Array, axes: tuple[int, ...]) -> Array:
+    """Return the errors of results that lie along some axes: one for every place of the other axes.
+
+    >>> measure_errors_along(np.array([[1.0, 0.5], [np.inf, 1.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]), (0,)).tolist()
+    [inf, 0.5]
+    """
     with np.errstate(invalid="ignore", over="ignore"):
-        apart, size = given.astype(np.float64) - exact, measure_norm(exact)
-    if not np.all(np.isfinite(apart)):
-        return float("inf")
-    return measure_norm(apart) / (size or 1.0)
+        apart, size = given.astype(np.float64) - exact, measure_norm(exact, axes)
+        errors = measure_norm(apart, axes) / np.where(size == 0, 1.0, size)
+    return np.where(np.all(np.isfinite(apart), axis=axes), errors, np.inf)
 
 
 def measure_rounding(exact: Array) -> float:
@@ -67,13 +74,13 @@ def measure_rounding(exact: Array) -> float:
     [0.00048828125, 0.03125, 0.1]
     """
     steps = np.maximum(np.abs(exact) * RESULT_STEP, np.where(exact == 0, 0.0, SUBNORMAL_STEP))
-    return min(measure_norm(steps) / (measure_norm(exact) or 1.0), LOST)
+    return min(float(measure_norm(steps)) / (float(measure_norm(exact)) or 1.0), LOST)
 
 
-def measure_norm(values: Array) -> float:
-    """Return the root of the sum of squares; NumPy's own wakes all threads of its linear algebra for every call."""
+def measure_norm(values: Array, axes: tuple[int, ...] | None = None) -> Array:
+    """Return roots of sums of squares; NumPy's own wakes all threads of its linear algebra for every call."""
     with np.errstate(over="ignore"):
-        return math.sqrt(float(np.square(values, dtype=np.float64).sum()))
+        return np.sqrt(np.square(values, dtype=np.float64).sum(axis=axes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,5 +189,8 @@ def measure_node(node: Node, edit: Edit, reading: Reading, target: Target, axis:
     """Return the error of an edited node alone, and of every channel where their axis is given."""
     ready = Ready.of(isolate_node(node, edit), target)
     given, exact = ready.run(reading.values).outputs["y"], reading.exact
-    pairs = () if axis is None else zip(np.moveaxis(given, axis, 0), np.moveaxis(exact, axis, 0), strict=True)
-    return NodeError(measure_error(given, exact), ready.layers, tuple(measure_error(*pair) for pair in pairs))
+    error = measure_error(given, exact)
+    if axis is None:
+        return NodeError(error, ready.layers)
+    others = tuple(other for other in range(exact.ndim) if other != axis % exact.ndim)
+    return NodeError(error, ready.layers, tuple(measure_errors_along(given, exact, others).tolist()))

@@ -136,14 +136,14 @@ def find_least_gain(node: Node, graph: Graph) -> float:
 def read_gain(node: Node) -> float | None:
     """Return the smallest factor of an operation that only multiplies and adds constants; None for any other."""
     name = node.op.name
-    constants = {name: value.dense().astype(np.float64) for name, value in node.values() if isinstance(value, Constant)}
     if name in FACTORS:
         return find_smallest(np.array(node.number(FACTORS[name])))
+    constants = {name: value for name, value in node.values() if isinstance(value, Constant)}
     if name == "batch_norm":
-        scale = np.sqrt(constants["variance"] + node.number("epsilon"))
-        return find_smallest(constants.get("gamma", np.ones(1)) / scale)
+        scale = np.sqrt(constants["variance"].dense().astype(np.float64) + node.number("epsilon"))
+        return find_smallest(constants["gamma"].dense() / scale if "gamma" in constants else 1.0 / scale)
     if name == "mul" and constants:
-        return find_smallest(next(iter(constants.values())))
+        return find_smallest(next(iter(constants.values())).dense())
     adds = name == "adds" or (name in {"add", "sub"} and bool(constants))
     return 1.0 if adds else None
 

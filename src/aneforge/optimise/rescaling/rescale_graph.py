@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs] - it has none
+
 from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
 from aneforge.optimise.rescaling.engine_errors import GraphErrors, evaluate_exactly
@@ -71,23 +73,24 @@ def rescale_graph(
     safety = policy().safety(source) if safety_bits is None else safety_bits
     populations = 1 if bounds is None else len(given)
     sets = [*given, *redraw_sets(whole, given, populations)]
-    try:
-        exact = [evaluate_exactly(whole, one) for one in sets]
-    except GraphError as error:
-        if samples is not None and error.operation is None:
-            raise
-        remark = f"nothing to compare with: {error.message}"
-        return Rescaled(whole, resolved.name, source, safety, (), (), 0, 0, (remark,))
-    before = GraphErrors.measure(whole, resolved, sets, exact)
     shown = [*given, draw_extremes(whole)] if samples is None else given
     smaller, larger = [fit_inputs(whole, one) for one in small], []
     if bounds is None:
         less, more = policy().less, policy().more
         smaller, larger = (resize_sample(whole, given[0], one.parts, one.sets) for one in (less, more))
-    expected = Expected(sets, exact, populations)
-    basis = TrialBasis(resolved, expected, shown, bounds, safety, samples is not None, smaller, larger)
-    loop = TrialLoop(whole, before, basis)
-    loop.run()
+    with threadpool_limits(1, user_api="blas"):  # its threads wait for work by turning, and so take the engine's cores
+        try:
+            exact = [evaluate_exactly(whole, one) for one in sets]
+        except GraphError as error:
+            if samples is not None and error.operation is None:
+                raise
+            remark = f"nothing to compare with: {error.message}"
+            return Rescaled(whole, resolved.name, source, safety, (), (), 0, 0, (remark,))
+        before = GraphErrors.measure(whole, resolved, sets, exact)
+        expected = Expected(sets, exact, populations)
+        basis = TrialBasis(resolved, expected, shown, bounds, safety, samples is not None, smaller, larger)
+        loop = TrialLoop(whole, before, basis)
+        loop.run()
     products = tuple(sorted(loop.reports.values(), key=lambda product: int(product.name[1:])))
     remarks = tuple(
         f"{one.name} {one.op}: {describe_lost_squares(one.exponents[0])}"

@@ -85,11 +85,14 @@ class WeightedProduct:
 
         Where sums may pass the edge it need not be that sample which does; the whole graph shows whether one did.
         """
-        growth = bound_growth(self.weights)
-        bound_sums = bound_seen_sums if situation.by_samples else bound_all_sums
-        reach = bound_sums(self, situation.observed) * growth + self.depth * 2.0**-16
+        growth, magnitudes = bound_growth(self.weights), np.abs(self.weights.dense().astype(np.float64))
+        if situation.by_samples:
+            sums = bound_seen_sums(self, situation.observed)
+        else:
+            sums = bound_all_sums(self, magnitudes, situation.observed)
+        reach = sums * growth + self.depth * 2.0**-16
         gain = np.array(find_least_gain(self.node, situation.graph))
-        limit = limit_exponents(reach, find_largest(self) * growth, gain, situation.safety)
+        limit = limit_exponents(reach, find_largest(self, magnitudes) * growth, gain, situation.safety)
         for seen in situation.observed.seen:
             yield self.propose_for(Reading.take(self.node, seen), reach, limit, situation.target)
 
@@ -192,21 +195,19 @@ def count_layers(node: Node, edit: Edit, target: Target) -> int:
     return len(build_program(isolate_node(node, edit), target).layers)
 
 
-def find_largest(product: WeightedProduct) -> Array:
+def find_largest(product: WeightedProduct, magnitudes: Array) -> Array:
     """Return the largest magnitude of the weights of every channel, or of all."""
-    magnitudes = np.abs(product.weights.dense().astype(np.float64))
     if product.rows is None:
         return magnitudes.max().reshape(1)
     return magnitudes.max(axis=tuple(axis for axis in range(magnitudes.ndim) if axis != product.rows))
 
 
-def bound_all_sums(product: WeightedProduct, observed: Observed) -> Array:
+def bound_all_sums(product: WeightedProduct, magnitudes: Array, observed: Observed) -> Array:
     """Return bounds of the partial sums of every channel, or of all, by how large any element is that it reads."""
-    weights = np.abs(product.weights.dense().astype(np.float64))
     if product.rows is None:
-        sums = weights.sum(axis=find_summed_axes(product)).max().reshape(1)
+        sums = magnitudes.sum(axis=find_summed_axes(product)).max().reshape(1)
     else:
-        sums = weights.sum(axis=tuple(axis for axis in range(weights.ndim) if axis != product.rows))
+        sums = magnitudes.sum(axis=tuple(axis for axis in range(magnitudes.ndim) if axis != product.rows))
     bias = get_bias(product.node)
     start = np.abs(bias.dense().astype(np.float64)) if isinstance(bias, Constant) else np.zeros(1)
     return observed.bound(product.read) * sums + (start.max(keepdims=True) if len(sums) == 1 else start)

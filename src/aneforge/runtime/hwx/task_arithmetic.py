@@ -16,7 +16,7 @@ from aneforge.engine import golden, kernels
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.doubts import SPECIAL
 from aneforge.engine.exactness import Exactness, Label
-from aneforge.engine.execution.labels import PAST_THE_EDGE, WINOGRAD_GROWTH, Reach, most_of
+from aneforge.engine.execution.labels import PAST_THE_EDGE, WINOGRAD_GROWTH, Reach
 from aneforge.engine.neuron import table as table_of
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.products import convolution_by, form_of
@@ -175,8 +175,7 @@ class SoftwareComputer:
         elif form != "scaling":
             begun = 0.0 if biases is None else float(np.abs(read(biases)).max(initial=0.0))
             growth = WINOGRAD_GROWTH if form == "winograd" else 1.0
-            most = most_of("conv", weights, transposed=False)
-            reach = Reach("conv", weights[0].size, begun, growth, transposed=False, most=most)
+            reach = Reach("conv", weights[0].size, begun, growth, transposed=False, most=None)
             if reach.passes_edge(largest, heaviest, weights):
                 self.labels[self.task].append(PAST_THE_EDGE)
 
