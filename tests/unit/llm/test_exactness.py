@@ -139,6 +139,13 @@ def test_the_cache_is_states_where_that_is_asked_for(model: LanguageModel, tmp_p
     assert set(read.states) == {"keys_0", "values_0", "keys_1", "values_1"}
 
 
+def test_states_that_the_engine_would_not_load_are_exported(tmp_path: Path) -> None:
+    build_reference("llama", tmp_path, num_hidden_layers=1)
+    with af.llm.load(tmp_path, target="m4", context=16) as narrow:
+        written = export_model(narrow, tmp_path / "s.mlpackage", lengths=(8,), cache="states")
+    assert "refused by the engine's compiler" in written.cache
+
+
 def test_mil_text_is_written_to_a_folder(model: LanguageModel, tmp_path: Path) -> None:
     export_model(model, tmp_path / "mil", lengths=(8,))
     assert {"hidden", "last"} == set(load_mil(tmp_path / "mil").graph("prefill_8").inputs)
