@@ -102,14 +102,14 @@ def build_dataset(x_input: Tensor, x: object, target_input: Tensor, y: object, s
         GraphTypeError: Something is not an array of numbers.
     """
     rows = check_rows(x_input, x, "X")
-    targets = check_rows(target_input, y, "Y")
+    targets = check_rows(target_input, y, "the targets")
     batch = x_input.shape[0]
     if target_input.shape[0] != batch:
         raise GraphError(
             "both inputs must have the same batch", seen=f"{list(x_input.shape)} and {list(target_input.shape)}"
         )
     if len(rows) != len(targets):
-        raise GraphError("X and Y must have equally many rows", seen=f"{len(rows)} and {len(targets)}")
+        raise GraphError("X and the targets must have equally many rows", seen=f"{len(rows)} and {len(targets)}")
     if len(rows) < batch:
         raise GraphError(
             "the batch is larger than the data",
@@ -134,7 +134,7 @@ def check_rows(place: Tensor, values: object, what: str) -> Array:
             f"the rows of {what} must have the shape of the input's",
             seen=list(array.shape),
             limit=f"[rows, {', '.join(map(str, place.shape[1:]))}]",
-            remedy="use np.eye(classes)[labels] for labels, or reshape the rows",
+            remedy="reshape the rows" if what == "X" else "use np.eye(classes)[labels] for labels, or reshape the rows",
         )
     return array
 

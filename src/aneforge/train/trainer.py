@@ -239,10 +239,18 @@ class Trainer:
         """The present loss scale; 1 while "auto" still waits for data."""
         return self.optimizer.loss_scale
 
-    def set_dataset(self, x_input: Tensor, X: object, target_input: Tensor, Y: object, seed: int = 0) -> None:  # noqa: N803 - the documented signature
+    def set_dataset(
+        self,
+        x_input: Tensor,
+        X: object,  # noqa: N803 - the documented name
+        target_input: Tensor,
+        Y_onehot: object,  # noqa: N803 - as above
+        seed: int = 0,
+    ) -> None:
         """Take mini-batches from arrays, in the order of permutations drawn from a seed.
 
-        A permutation is used up in order; when fewer rows than a batch are left, the next one is drawn.
+        `Y_onehot` are the targets: one-hot rows for a classification, or whatever the target input takes. A permutation
+        is used up in order; when fewer rows than a batch are left, the next one is drawn.
 
         Raises:
             GraphError: Shapes do not fit, targets are not one-hot, a value is not finite in fp16, the data are less
@@ -251,7 +259,7 @@ class Trainer:
         """
         for tensor, what in ((x_input, "x_input"), (target_input, "target_input")):
             self.check_input(tensor, what)
-        made = build_dataset(x_input, X, target_input, Y, whole(seed, OP, "seed", least=0))
+        made = build_dataset(x_input, X, target_input, Y_onehot, whole(seed, OP, "seed", least=0))
         self.check_classes(made.arrays)
         self.run.dataset = made
         self.choose_scale()

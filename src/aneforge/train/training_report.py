@@ -138,7 +138,11 @@ class TrainingReport:
 
     def _repr_html_(self) -> str:
         rows = [HEADINGS, *(program.cells() for program in self.all_programs)]
-        cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
+        kinds = ["th", *["td"] * len(self.all_programs)]
+        cells = [
+            "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in row)
+            for kind, row in zip(kinds, rows, strict=True)
+        ]
         table = "".join(f"<tr>{row}</tr>" for row in cells)
         above, below = (html.escape("\n".join(lines)) for lines in (self.head_lines(), self.closing_lines()))
         return f"<pre>{above}</pre><table>{table}</table><pre>{below}</pre>"

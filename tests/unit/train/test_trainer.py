@@ -197,6 +197,7 @@ def test_the_report_says_what_a_step_is() -> None:
     assert "modelled" in text
     page = report._repr_html_()  # pyright: ignore[reportPrivateUsage] - as above
     assert page.count("<tr>") == 3
+    assert "<th>program</th>" in page
     assert "<td>step</td><td>ok on h13: " in page
     assert "what the host computes is not included" in page
 
@@ -344,7 +345,7 @@ LOSS = Y.square().mean((0, 1))
         (with_options(accumulate=0), GraphError, "accumulate is too small"),
         (with_options(rows=20), GraphError, r"the batch is larger than the data \(seen 50, limit 20\)"),
         (with_data(lambda x, t: (x[:, :60], t)), GraphError, "the rows of X must have the shape"),
-        (with_data(lambda x, t: (x, t[:, :9])), GraphError, "the rows of Y must have the shape"),
+        (with_data(lambda x, t: (x, t[:, :9])), GraphError, "the rows of the targets must have the shape"),
         (with_data(lambda x, t: (x, t[:60])), GraphError, "must have equally many rows"),
         (with_data(lambda x, t: (x, t * 0.5)), GraphError, "targets must be one-hot"),
         (with_data(with_nan), GraphError, r"X must be finite in fp16 \(seen nan"),
