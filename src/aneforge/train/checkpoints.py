@@ -1,15 +1,21 @@
 """Checkpoints: all that a training run consists of, in one safetensors file that loads bit for bit.
 
 The tensors are parameters, moments and the rows that are still to be drawn; the header is JSON beside them: the text of
-the network, counters and the state of the generator. A file is written under another name and renamed, so that an
-interrupted run leaves the last one whole.
+the network, counters and the state of the generator. A digest of all of it shows a damaged file. A file is written
+under another name and renamed, so that an interrupted run leaves the last one whole.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import re
 import secrets
+import stat
+import time
+from contextlib import suppress
+from glob import escape
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -20,6 +26,7 @@ import numpy as np
 from aneforge.errors import CheckpointError, Location
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
+from aneforge.runtime.saved.cache import ABANDONED_SECONDS, UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +48,10 @@ __all__ = [
 KEY = "aneforge.checkpoint"
 SCALE_CHANGES = "scale_changes"
 """The number that says that the loss scale changes in a run."""
-FORM = 1
-"""The number of this form of the header; another one is refused."""
+FORM = 2
+"""The number of this form of the header."""
+WITHOUT_DIGEST = 1
+"""The form before it, which is read as well; others are refused."""
 PLACE = re.compile(r' at(?: "(?:[^"\\]|\\.)*")?(?: line \d+)?(?: node "(?:[^"\\]|\\.)*")?$')
 """Where a line of a graph's text names the user's file: the same network may be written elsewhere."""
 
@@ -66,6 +75,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     numbers: dict[str, int | float]
     """Counters, and the state of the loss scale."""
     order: Order | None
+    digest: str = ""
+    """Of header and tensors; empty while it is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +108,10 @@ def write_checkpoint(path: str | os.PathLike[str], snapshot: Snapshot) -> Path:
     from safetensors.numpy import save  # noqa: PLC0415 - an extra
 
     tensors = {name: np.asarray(one, order="C") for name, one in snapshot.tensors.items()}
-    content = save(tensors, {KEY: msgspec.json.encode(snapshot.header).decode()})
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")
+    header = msgspec.structs.replace(snapshot.header, digest=digest_of(snapshot.header, tensors))
+    content = save(tensors, {KEY: msgspec.json.encode(header).decode()})
+    target = Path(os.path.realpath(path))  # a link stays one
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}{UNFINISHED}")
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -108,7 +120,25 @@ def write_checkpoint(path: str | os.PathLike[str], snapshot: Snapshot) -> Path:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    return target
+    remove_abandoned(target)
+    return Path(path)
+
+
+def digest_of(header: Header, tensors: Mapping[str, Array]) -> str:
+    """Return what shows that a header or a tensor was changed."""
+    found = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(header, digest="")))
+    for name, one in sorted(tensors.items()):
+        found.update(f"{name} {describe(one)}".encode())
+        found.update(np.ascontiguousarray(one).data)
+    return found.hexdigest()
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove what processes that were killed while they wrote this file have left beside it."""
+    for one in target.parent.glob(f".{escape(target.name)}.*{UNFINISHED}"):
+        with suppress(OSError):  # another process may have removed it
+            if time.time() - one.stat().st_mtime > ABANDONED_SECONDS:
+                one.unlink()
 
 
 class TensorFile(Protocol):
@@ -130,13 +160,14 @@ def read_checkpoint(path: str | os.PathLike[str], here: Snapshot) -> Snapshot:
     expect_package("safetensors")
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an extra
 
-    Path(path).stat()
+    if stat.S_ISDIR(Path(path).stat().st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     try:
         opened = cast("AbstractContextManager[TensorFile, None]", safe_open(os.fspath(path), framework="numpy"))
         with opened as file:
             held = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        header = header_of(held)
+        header = header_of(held, tensors)
         check_same(header, tensors, here)
     except SafetensorError as error:
         raise CheckpointError(f"the file is not a checkpoint: {error}", location=Location(os.fspath(path))) from None
@@ -146,11 +177,11 @@ def read_checkpoint(path: str | os.PathLike[str], here: Snapshot) -> Snapshot:
     return Snapshot(header, tensors)
 
 
-def header_of(held: Mapping[str, str]) -> Header:
+def header_of(held: Mapping[str, str], tensors: Mapping[str, Array]) -> Header:
     """Return the header of a file.
 
     Raises:
-        CheckpointError: There is none, or it is of another form.
+        CheckpointError: There is none, it is of another form, or header or tensors were changed.
     """
     if KEY not in held:
         raise CheckpointError(
@@ -161,8 +192,13 @@ def header_of(held: Mapping[str, str]) -> Header:
         header = msgspec.json.decode(held[KEY], type=Header)
     except msgspec.MsgspecError as error:
         raise CheckpointError(f"the header of the checkpoint is damaged: {error}") from None
-    if header.form != FORM:
+    if header.form not in (FORM, WITHOUT_DIGEST):
         raise CheckpointError("the checkpoint was written by another version", seen=header.form, limit=FORM)
+    is_checked = header.form != WITHOUT_DIGEST or header.digest
+    if is_checked and header.digest != digest_of(header, tensors):
+        raise CheckpointError(
+            "the checkpoint is damaged: its digest is not that of its content", remedy="load an earlier one"
+        )
     return header
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -181,15 +183,21 @@ def test_an_interrupted_save_leaves_the_last_checkpoint_whole(
     assert trainer.optimizer.steps == 0
 
 
-def with_header(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change the header of a checkpoint."""
+def with_header(path: Path, change: Callable[[dict[str, Any]], None], *, digest: bool = True) -> None:
+    """Change the header of a checkpoint, and its digest accordingly."""
     from safetensors.numpy import load, save  # noqa: PLC0415 - an extra
 
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     held = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][checkpoints.KEY])
     change(held)
-    path.write_bytes(save(load(content), {checkpoints.KEY: json.dumps(held)}))
+    tensors = load(content)
+    try:
+        header = msgspec.convert(held, checkpoints.Header)
+        held["digest"] = checkpoints.digest_of(header, tensors) if digest else ""
+    except msgspec.ValidationError:
+        pass  # which is noticed before the digest
+    path.write_bytes(save(tensors, {checkpoints.KEY: json.dumps(held)}))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +222,7 @@ def test_a_checkpoint_of_another_run_is_refused_by_its_first_difference(
 
 
 DAMAGES: list[tuple[Callable[[dict[str, Any]], None], str]] = [
-    (lambda held: held.update(form=2), r"another version \(seen 2, limit 1\)"),
+    (lambda held: held.update(form=3), r"another version \(seen 3, limit 2\)"),
     (lambda held: held.update(network=3), "header of the checkpoint is damaged"),
     (lambda held: held["order"].update(generator="{}"), "state of the generator is damaged"),
     (lambda held: held["order"].update(rows=17), "another data set"),
@@ -232,12 +240,56 @@ def test_a_damaged_header_is_refused(tmp_path: Path, change: Callable[[dict[str,
         trainer.load(path)
 
 
+def test_a_changed_byte_anywhere_is_noticed(tmp_path: Path) -> None:
+    trainer, path = build(), tmp_path / "run.safetensors"
+    trainer.step()
+    whole = trainer.save(path).read_bytes()
+    before = bits_of(trainer)
+    for place in [*range(0, len(whole), 41), len(whole) - 1]:
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(CheckpointError):
+            trainer.load(path)
+    assert bits_of(trainer) == before
+
+
+def test_a_checkpoint_of_the_form_before_has_no_digest(tmp_path: Path) -> None:
+    trainer, other = build(), build()
+    trainer.step()
+    path = trainer.save(tmp_path / "run.safetensors")
+    with_header(path, lambda held: held.update(form=1), digest=False)
+    other.load(path)
+    assert bits_of(other) == bits_of(trainer)
+    with_header(path, lambda held: held.update(form=2), digest=False)
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged"):
+        other.load(path)
+
+
+def test_a_link_stays_one_and_what_killed_runs_left_goes(tmp_path: Path) -> None:
+    trainer, path, link = build(), tmp_path / "run[1].safetensors", tmp_path / "last"
+    left = [tmp_path / f".{path.name}.{number}.unfinished" for number in range(2)]
+    for one in left:
+        one.write_bytes(b"half")
+    os.utime(left[0], (0, 0))
+    try:
+        link.symlink_to(path.name)
+    except OSError:
+        pytest.skip("no links can be made here")
+    trainer.save(link)
+    assert link.is_symlink()
+    assert sorted(tmp_path.iterdir()) == sorted([left[1], link, path])  # the other may still be written
+    trainer.load(link)
+
+
 def test_other_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from safetensors.numpy import save  # noqa: PLC0415 - an extra
 
     trainer, path = build(), tmp_path / "run.safetensors"
     with pytest.raises(FileNotFoundError):
         trainer.load(path)
+    with pytest.raises(IsADirectoryError, match=re.escape(tmp_path.name)):
+        trainer.load(tmp_path)
     whole = trainer.save(path).read_bytes()
     path.write_bytes(whole[:-10])
     with pytest.raises(CheckpointError, match="the file is not a checkpoint"):
