@@ -17,6 +17,7 @@ from aneforge.callsite import warn
 from aneforge.errors import DispatchFloorWarning, GraphError, PrecisionWarning
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.runtime.compile import compile_multi
 from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, corrected_rate, largest_ratio, rate_of_rank
 from aneforge.train.optimisers import Optimizer, check_betas, positive
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from aneforge.train.optimisers import Rate
     from aneforge.train.parameter import Parameter
 
-__all__ = ["DeviceAdam", "DeviceAdamFp16", "DeviceOptimizer", "DeviceSGD", "warn_of_moments"]
+__all__ = ["DeviceAdam", "DeviceAdamFp16", "DeviceOptimizer", "DeviceSGD", "rate_in_fp16", "warn_of_moments"]
 
 WEIGHT = "weight"
 REMEDY = 'Use optimizer="adam_fp16" (form="fp16" of an unrolled trainer), whose moments fp16 can hold'
@@ -89,17 +90,37 @@ class DeviceOptimizer(Optimizer):
         """Return the rate of this step as it is fed.
 
         Raises:
-            GraphError: It is 0 in fp16.
+            GraphError: fp16 does not hold it.
         """
-        fed = np.full((1, 1), self.fed_rate(rate)).astype(np.float16)
-        if rate > 0 and not fed.any():
-            raise GraphError(
-                "the rate of an update on the engine is 0 in fp16",
-                seen=self.fed_rate(rate),
-                limit="about 6e-8",
-                remedy="use a larger lr, a smaller loss_scale, or device_optimizer=False",
-            )
-        return fed
+        return rate_in_fp16(self.fed_rate(rate), is_scheduled=callable(self.lr))
+
+
+def rate_in_fp16(rate: float, *, is_scheduled: bool) -> Array:
+    """Return the rate of an update on the engine as it is fed; a schedule may end with rates that become 0.
+
+    Raises:
+        GraphError: It is infinite in fp16, or a rate that stays the same becomes 0 there.
+    """
+    with np.errstate(over="ignore"):
+        fed = np.full((1, 1), rate).astype(np.float16)
+    if rate > 0 and not fed.any():
+        if is_scheduled:
+            warn(f"the rate {rate:.3g} of the schedule is 0 in fp16: parameters stay as they are", PrecisionWarning)
+            return fed
+        raise GraphError(
+            "the rate of an update on the engine is 0 in fp16",
+            seen=rate,
+            limit="about 6e-8",
+            remedy="use a larger lr, a smaller loss_scale, or updates on the host",
+        )
+    if not np.isfinite(fed).all():
+        raise GraphError(
+            "the rate of an update on the engine is infinite in fp16",
+            seen=rate,
+            limit=FP16_MAX,
+            remedy="use a smaller lr",
+        )
+    return fed
 
 
 class DeviceSGD(DeviceOptimizer):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.targets import TargetLike
     from aneforge.train.step_programs import FedProgram
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rate", "check_betas", "check_params", "positive"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rate", "check_betas", "check_params", "check_rate", "positive"]
 
 Rate = float | Callable[[int], float]
 """A learning rate, or a schedule: a function of the number of the step, which counts from 1."""
@@ -65,9 +65,7 @@ class Optimizer(ABC):
         clip_norm: float | None = None,
     ) -> None:
         self.params = check_params(params)
-        self.lr = lr
-        if not callable(lr):
-            not_negative(lr, "lr")
+        self.lr = check_rate(lr)
         self.loss_scale = positive(loss_scale, "loss_scale", remedy="use 1.0, or a power of 2")
         decay = self.default_decay if weight_decay is None else weight_decay
         self.weight_decay = not_negative(decay, "weight_decay")
@@ -291,6 +289,16 @@ class AdamW(Adam):
         """Change one parameter and its two moments in place."""
         self.params[place].value[...] *= 1 - rate * self.weight_decay
         self.move(place, gradient, rate)
+
+
+def check_rate(lr: Rate) -> Rate:
+    """Return a learning rate or a schedule; what a schedule gives is checked at every step.
+
+    Raises:
+        GraphError: It is a number that is not a rate.
+        GraphTypeError: It is neither a number nor a function.
+    """
+    return lr if callable(lr) else not_negative(lr, "lr")
 
 
 def rate_at(lr: object, step: int) -> float:

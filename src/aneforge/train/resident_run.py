@@ -128,11 +128,12 @@ class ResidentRun(TrainingRun):
 
     def step_once(self) -> StepValues:
         """Run one step; parameters and moments stay where they are."""
+        rate = rate_at(self.update.lr, self.update.steps + 1)  # a schedule may fail, and then nothing was drawn
         data = {} if self.dataset is None else self.dataset.draw()
         feeds = {**self.fixed, **data, **self.module_state.draw(), **self.fed_scale()}
         self.resident.check_fed({**feeds, self.rate: np.empty(0)})
         self.update.steps += 1
-        fed = self.update.rounded_rate(rate_at(self.update.lr, self.update.steps))
+        fed = self.update.rounded_rate(rate)
         found = self.resident.run({**feeds, self.rate: fed})
         self.is_ahead = True
         self.module_state.move(found)

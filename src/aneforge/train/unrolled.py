@@ -18,11 +18,11 @@ from aneforge.targets import place_of
 from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, check_form, corrected_rate
 from aneforge.train.batches import Dataset, build_dataset, check_one_hot, check_rows
 from aneforge.train.checkpoints import Header, Snapshot, network_lines, read_checkpoint, write_checkpoint
-from aneforge.train.device_optimisers import warn_of_moments
+from aneforge.train.device_optimisers import rate_in_fp16, warn_of_moments
 from aneforge.train.interrupts import hold_interrupts
 from aneforge.train.loss_scale import scale_on_engine
 from aneforge.train.objectives import CrossEntropy, ScalarLoss, mse, softmax_cross_entropy
-from aneforge.train.optimisers import Rate, check_betas, check_params, rate_at
+from aneforge.train.optimisers import Rate, check_betas, check_params, check_rate, rate_at
 from aneforge.train.resident_program import PassedStates, ResidentProgram, compile_with_states, warn_of_states
 from aneforge.train.run_comparison import label_of
 from aneforge.train.saturation_guard import warn_of_saturation
@@ -95,7 +95,9 @@ class UnrolledTrainer:
         if kind not in KINDS:
             raise GraphError("kind must be 'ce' or 'mse'", seen=repr(kind), remedy="use Trainer for another loss")
         self.params = check_params(params)
-        self.kind, self.lr, self.betas, self.form = kind, lr, check_betas(betas), check_form(form)
+        if not callable(forward):  # pyright: ignore[reportUnnecessaryComparison] - callers may be untyped
+            raise GraphTypeError("forward must be a function of parameters and an input", seen=repr(forward))
+        self.kind, self.lr, self.betas, self.form = kind, check_rate(lr), check_betas(betas), check_form(form)
         self.warned = False
         """True when moments that fp16 does not hold were warned of."""
         scale = scale_on_engine(loss_scale)
@@ -189,16 +191,26 @@ class UnrolledTrainer:
 
     def step_once(self) -> float:
         """Run K steps."""
-        feeds: dict[Node, Array] = {}
-        for x, t, rate in zip(self.inputs, self.targets, self.rates, strict=True):
-            self.steps += 1
+        feeds = self.fed_rates()  # a schedule may fail, and then nothing was drawn
+        for x, t in zip(self.inputs, self.targets, strict=True):
             drawn = self.dataset.draw()
             feeds[x.node], feeds[t.node] = drawn[self.inputs[0].node], drawn[self.targets[0].node]
-            number = corrected_rate(rate_at(self.lr, self.steps), self.steps, self.betas)
-            feeds[rate.node] = np.full((1, 1), number).astype(np.float16)
         found = self.states.run(feeds)
+        self.steps += len(self.inputs)
         losses = [one.loss_of(found[f"result{number}"], feeds) for number, one in enumerate(self.objectives)]
         return sum(losses) / len(losses)
+
+    def fed_rates(self) -> dict[Node, Array]:
+        """Return the rates of the next K steps, with both corrections.
+
+        Raises:
+            GraphError: A schedule gives something that is not a rate, or fp16 does not hold one.
+        """
+        found: dict[Node, Array] = {}
+        for number, place in enumerate(self.rates, start=self.steps + 1):
+            rate = corrected_rate(rate_at(self.lr, number), number, self.betas)
+            found[place.node] = rate_in_fp16(rate, is_scheduled=callable(self.lr))
+        return found
 
     def read_back(self) -> None:
         """Read the parameters' values from the engine; warn of what is not finite or, of moments, not held by fp16."""
@@ -298,6 +310,12 @@ def check_inputs(x_inputs: object, t_inputs: object) -> tuple[list[Tensor], list
         if any(one.op != INPUT or one.shape != listed[0].shape for one in listed):
             raise GraphError(f"{what} must be inputs of one shape", seen=[list(one.shape) for one in listed])
         found.append(listed)
+    if len({one.node for one in (*found[0], *found[1])}) < len(found[0]) + len(found[1]):
+        raise GraphError(
+            "every step needs an input and a target of its own",
+            seen="one that is listed twice",
+            remedy="make one with af.input for each step",
+        )
     if len(found[0]) != len(found[1]):
         raise GraphError("every step needs an input and a target", seen=f"{len(found[0])} and {len(found[1])}")
     return found[0], found[1]

@@ -268,3 +268,45 @@ def test_what_an_unrolled_trainer_refuses(
     w = af.parameter(np.zeros((2, 1)))
     with pytest.raises(error, match=message):
         af.UnrolledTrainer([w], lambda params, x: x @ params[0], kind, xs, ts, pair, lr=0.1, target="m1")
+
+
+def minus_step(step: int) -> float:
+    return -step
+
+
+def falling_to_nothing(step: int) -> float:
+    return 0.0 if step > 4 else 1e-9 if step > 2 else 0.1
+
+
+def test_rates_that_fp16_does_not_hold_are_refused_before_anything_is_drawn() -> None:
+    w, data = af.parameter(np.zeros((2, 1))), (np.ones((8, 2)), np.ones((8, 1)))
+
+    def with_rate(lr: Any) -> af.UnrolledTrainer:  # noqa: ANN401 - also what is no rate
+        return af.UnrolledTrainer([w], lambda P, x: x @ P[0], "mse", [X], [T], data, lr=lr, target="m1")  # noqa: N803 - as documented
+
+    for lr, error in ((-1.0, GraphError), ("a", GraphTypeError), (None, GraphTypeError)):
+        with pytest.raises(error, match="lr must be"):
+            with_rate(lr)
+    for lr, message in (
+        (1e-9, "is 0 in fp16"),
+        (1e6, "is infinite in fp16"),
+        (minus_step, r"lr\(1\) must be 0"),
+    ):
+        trainer = with_rate(lr)
+        with pytest.raises(GraphError, match=message):
+            trainer.step()
+        assert (trainer.steps, trainer.dataset.current) == (0, None)
+    trainer = with_rate(falling_to_nothing)
+    with pytest.warns(af.PrecisionWarning, match="the rate .* of the schedule is 0 in fp16"):
+        losses = [trainer.step() for _ in range(6)]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_an_unrolled_trainer_needs_a_function_and_inputs_of_their_own() -> None:
+    w, data = af.parameter(np.zeros((2, 1))), (np.ones((8, 2)), np.ones((8, 1)))
+    nothing: Any = None
+    with pytest.raises(GraphTypeError, match="forward must be a function"):
+        af.UnrolledTrainer([w], nothing, "mse", [X], [T], data, lr=0.1, target="m1")
+    for xs, ts in (([X, X], [T, af.input(T.shape)]), ([X, af.input(X.shape)], [T, T])):
+        with pytest.raises(GraphError, match="an input and a target of its own"):
+            af.UnrolledTrainer([w], lambda P, x: x @ P[0], "mse", xs, ts, data, lr=0.1, target="m1")  # noqa: N803 - as above
