@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, NotSupportedError
 from aneforge.graph.convert import Conversion, ConversionSite, ConvertedTerm, bound_operands
+from aneforge.graph.methods.method_arguments import number
 from aneforge.graph.node import Node, Output
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
@@ -82,7 +83,7 @@ def backward(
 
     Raises:
         GraphError: The loss is not one number, depends on a parameter not at all, or the scale is not positive.
-        GraphTypeError: A parameter is not a tensor of floating-point numbers.
+        GraphTypeError: A parameter is not a tensor of floating-point numbers, or the scale is not a number.
         NotSupportedError: An operation between loss and parameters has no gradient.
     """
     if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -96,10 +97,11 @@ def backward(
             remedy="take its mean or sum, or use backward_from with a gradient of this shape",
         )
     expect_float_tensor(loss, "the loss")
-    if not (math.isfinite(loss_scale) and loss_scale > 0):
+    scale = number(loss_scale, "backward", "loss_scale", finite=False)
+    if not (math.isfinite(scale) and scale > 0):
         raise GraphError("loss_scale must be a positive number", seen=loss_scale, remedy="use 1.0, or a power of 2")
     with np.errstate(over="ignore"):
-        rounded = np.asarray(loss_scale, np.float64).astype(numpy_dtype(loss.dtype)).astype(np.float64)
+        rounded = np.asarray(scale, np.float64).astype(numpy_dtype(loss.dtype)).astype(np.float64)
     if not np.isfinite(rounded):
         raise GraphError(
             "loss_scale is too large for the element type of the loss",
@@ -107,7 +109,7 @@ def backward(
             limit=f"the largest number of {loss.dtype}",
             remedy="use a smaller scale, or backward_from with a gradient in which the scale is divided by the batch",
         )
-    seed = place_of(loss.node).constant(np.full(loss.shape, float(loss_scale)), loss.dtype, "loss_scale").value
+    seed = place_of(loss.node).constant(np.full(loss.shape, scale), loss.dtype, "loss_scale").value
     return gradients({key_of(loss): seed}, [loss], params, stop)
 
 

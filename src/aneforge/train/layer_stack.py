@@ -22,6 +22,7 @@ from aneforge.graph.methods.method_arguments import misuse
 from aneforge.graph.tensor import Tensor
 from aneforge.runtime.compile import compile_multi
 from aneforge.targets import place_of
+from aneforge.train.batches import check_values
 from aneforge.train.parameter import Parameter, parameter
 from aneforge.train.step_programs import FedProgram
 
@@ -95,11 +96,12 @@ class CheckpointedStack:
         """Return the output of the last layer in float32, and the input of every layer in fp16.
 
         Raises:
-            GraphError: A layer has other parameters than the example, or x0 is not of `io_shape`.
+            GraphError: A layer has other parameters than the example, x0 is not of `io_shape`, or a value is not finite
+                in fp16.
             RuntimeStateError: The stack was released.
         """
         given = self.check_layers(layers)
-        x = self.check_value(x0, "x0")
+        x = self.check_value(check_values(as_array(x0, OP, "x0"), "x0"), "x0")
         inputs: list[Array] = []
         for layer in given:
             inputs.append(x)
@@ -136,7 +138,7 @@ class CheckpointedStack:
         """Return the values of every layer's parameters.
 
         Raises:
-            GraphError: There is no layer, or one has other parameters than the example.
+            GraphError: There is no layer, one has other parameters than the example, or a value is not finite in fp16.
             GraphTypeError: They are not lists.
         """
         if not isinstance(layers, list | tuple) or not layers:
@@ -151,6 +153,8 @@ class CheckpointedStack:
                 raise GraphError(
                     f"layers[{number}] must have the parameters of the example", operation=OP, seen=seen, limit=wanted
                 )
+            for place, one in enumerate(values):
+                check_values(one, f"layers[{number}][{place}]")
             found.append(values)
         return found
 

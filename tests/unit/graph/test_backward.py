@@ -169,6 +169,8 @@ def test_wrong_calls_are_one_error_each() -> None:
     for scale in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(af.errors.GraphError, match="loss_scale must be a positive number"):
             af.backward(loss, [w], loss_scale=scale)
+    with pytest.raises(af.errors.GraphTypeError, match="loss_scale is not a number"):
+        af.backward(loss, [w], loss_scale="auto")  # pyright: ignore[reportArgumentType] - as above
     with pytest.raises(af.errors.GraphError, match="loss_scale is too large for the element type"):
         af.backward(loss, [w], loss_scale=1e6)
     with pytest.raises(af.errors.GraphError, match=r"the gradient must have the type of its root"):

@@ -106,6 +106,12 @@ X = np.zeros((ROWS, WIDTH))
         (lambda: STACK.forward([], X), GraphTypeError, "layers must be a list"),
         (lambda: STACK.forward([LAYERS[0][:1]], X), GraphError, r"layers\[0\] must have the parameters"),
         (lambda: STACK.forward(LAYERS, X[:2]), GraphError, "x0 must have io_shape"),
+        (lambda: STACK.forward(LAYERS, X * np.nan), GraphError, r"x0 must be finite in fp16 \(seen nan at \[0, 0\]"),
+        (
+            lambda: STACK.forward([[one * np.inf for one in LAYERS[0]]], X),
+            GraphError,
+            r"layers\[0\]\[0\] must be finite",
+        ),
         (lambda: STACK.backward(LAYERS, [X], X), GraphError, "one input for every layer"),
         (lambda: STACK.backward(LAYERS, [X, X], X[:1]), GraphError, "g must have io_shape"),
     ],
