@@ -283,7 +283,7 @@ def labels(one: Answered) -> Iterator[Contradiction]:
             yield Contradiction(f"surer than its evidence: {layer.kind.name}", f"{one.name}: {layer}, {allowed}")
         if one.ran is not None and one.ran.labels[layer.name].exactness.doubt < known[layer.name].exactness.doubt:
             yield Contradiction("a run is surer than its program", f"{one.name}: {layer}")
-    if one.told.exactness != label_of_all(known.values()).exactness:
+    if one.told.exactness != label_of_all((known if one.ran is None else one.ran.labels).values()).exactness:
         yield Contradiction("the report has another label", f"{one.name}: {one.told.exactness}")
 
 

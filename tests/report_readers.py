@@ -71,9 +71,8 @@ def disagreeing_forms(report: Report, threshold: Threshold) -> Iterator[tuple[st
             yield f"{form} has another line for a target", f"{said}\n{lines}"
     if markdown_findings(report) != folded_findings(report):
         yield "Markdown has other findings", f"{markdown_findings(report)}\n{folded_findings(report)}"
-    worst = {(target, node): (rule, severity) for target, rule, severity, node, _ in reversed(in_order(report)) if node}
-    if csv_worst(report) != worst:
-        yield "CSV has other findings", f"{csv_worst(report)}\n{worst}"
+    if csv_worst(report) != worst_of_nodes(report):
+        yield "CSV has other findings", f"{csv_worst(report)}\n{worst_of_nodes(report)}"
     yield from other_rows(report, shown)
     yield from other_outcomes(report, threshold, shown)
 
@@ -234,10 +233,19 @@ def terminal_lines(shown: list[str], expected: Mapping[str, Line]) -> Mapping[st
     return found
 
 
-def csv_worst(report: Report) -> Mapping[tuple[str, str], tuple[str, str]]:
-    """Return the worst finding of every node and target as CSV has it."""
+def csv_worst(report: Report) -> list[tuple[str, str, str, str]]:
+    """Return the worst findings of nodes on every target as CSV has them; nodes may share a name."""
     rows = csv.DictReader(io.StringIO(csv_text(report)))
-    return {(row["target"], row["node"]): (row["rule"], row["severity"]) for row in rows if row["rule"]}
+    return [(row["target"], row["node"], row["rule"], row["severity"]) for row in rows if row["rule"]]
+
+
+def worst_of_nodes(report: Report) -> list[tuple[str, str, str, str]]:
+    """Return the worst findings of nodes on every target, in the order of the graph."""
+    return [
+        (target.target, report.nodes[node].name, one.rule, one.severity)
+        for target in report.targets
+        for node, one in sorted({one.node: one for one in reversed(target.findings) if one.node is not None}.items())
+    ]
 
 
 def other_outcomes(report: Report, threshold: Threshold, shown: list[str]) -> Iterator[tuple[str, str]]:

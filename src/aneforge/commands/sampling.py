@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from aneforge.commands.model_and_targets import Subject
     from aneforge.compiler.compile import Compiled
+    from aneforge.engine.exactness import Label
+    from aneforge.engine.execution.run import Run
     from aneforge.ops.types import Array
     from aneforge.report.model import OutputError
     from aneforge.targets import Target
@@ -29,20 +31,30 @@ class SampleRuns:
 
     def __init__(self, subject: Subject, samples: Mapping[str, Array], given: Mapping[str, Array]) -> None:
         self.subject, self.samples, self.given = subject, samples, given
-        self.found: dict[object, tuple[Compiled, Mapping[str, Array] | None]] = {}
+        self.found: dict[object, tuple[Compiled, Run | None]] = {}
 
     def outputs(self, target: Target, compiled: Compiled) -> Mapping[str, Array] | None:
         """Return what a program gives; nothing where no source says what an operation computes."""
+        ran = self.ran(target, compiled)
+        return None if ran is None else ran.outputs
+
+    def doubts(self, target: Target, compiled: Compiled) -> Mapping[str, tuple[Label, ...]]:
+        """Return what the samples make less sure, by layer."""
+        ran = self.ran(target, compiled)
+        return {} if ran is None else ran.doubts
+
+    def ran(self, target: Target, compiled: Compiled) -> Run | None:
+        """Return the run of a program, or of another that computes the same; its labels may be of another target."""
         from aneforge.engine.execution.run import run  # noqa: PLC0415 - few checks have samples
 
         key = datapath_key(target, compiled)
         if key not in self.found:
             try:
-                outputs = run(compiled.program, compiled.feed(self.samples)).outputs
+                found = run(compiled.program, compiled.feed(self.samples))
             except NotSupportedError:
-                outputs = None
+                found = None
             # The program is kept with the answer, so that no other layers can come to lie at their address.
-            self.found[key] = compiled, outputs
+            self.found[key] = compiled, found
         return self.found[key][1]
 
     @cached_property

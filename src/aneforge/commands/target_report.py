@@ -17,9 +17,9 @@ from aneforge.commands.model_and_targets import title_of_place
 from aneforge.commands.noting import merge_notes, program_notes, refusal_text
 from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placement
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
-from aneforge.commands.risk import Risks
+from aneforge.commands.risk import UNKNOWN, Risks
 from aneforge.commands.timeline import memory_of, round_time, timeline_of
-from aneforge.engine.exactness import label_of_all
+from aneforge.engine.exactness import Exactness, label_of_all, worst
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
@@ -32,7 +32,7 @@ from aneforge.rules.rule import Severity
 from aneforge.targets.watching import Sharing, believed_answer, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from aneforge.analysis.cost import Cost
     from aneforge.analysis.work import ProgramWork
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from aneforge.engine.exactness import Label
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
-    from aneforge.report.model import Emission, Memory, Timed
+    from aneforge.report.model import Emission, Memory, Placement, Timed
     from aneforge.rules.preflight import Preflight
     from aneforge.rules.rule import Finding
     from aneforge.targets import Place, Target
@@ -113,15 +113,10 @@ class TargetWriter:
         placement, found = predict_placement(self.graph, chosen, COREML)
         times = round_time(found.microseconds or 0.0), round_time(found.low or 0.0), round_time(found.high or 0.0)
         note = () if direct.failure is None else (f"no program for direct dispatch: {direct.failure}",)
-        findings = tuple(
-            msgspec.structs.replace(one, severity=Severity.WARN, message=f"Core ML runs it elsewhere: {one.message}")
-            if one.severity in STOPPING
-            else one
-            # Shares of the time of a direct dispatch are not shares of this one.
-            for one in (msgspec.structs.replace(one, share=None) for one in direct.findings)
-        )
+        elsewhere = {node for one in placement.segments if one.device != ENGINE for node in one.nodes}
+        findings = (through_coreml(one, elsewhere) for one in direct.findings)
         return replace(
-            direct,
+            less_sure_elsewhere(direct, len(elsewhere), placement),
             path=COREML,
             ok=True,
             failure=None,
@@ -136,7 +131,7 @@ class TargetWriter:
         """Return a report with everything that a compiled program shows."""
         program, order = compiled.program, compiled.schedule
         carried = self.carried_out(compiled)
-        labels = self.labels(program)
+        labels = self.labels(compiled, chosen.target)
         work = self.work(compiled)
         priced = price(work, machine_of(chosen))
         scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
@@ -182,11 +177,19 @@ class TargetWriter:
             self.emitted[key] = program, emission_of(compiled, carried)
         return self.emitted[key][1]
 
-    def labels(self, program: Program) -> Mapping[str, Label]:
-        """Return how sure each layer is; targets that share a program and what is known of the datapath share it."""
-        return self.labelled.find(
+    def labels(self, compiled: Compiled, target: Target) -> Mapping[str, Label]:
+        """Return how sure each layer is, with the samples if there are some.
+
+        Targets that share a program and what is known of the datapath share what is known without samples.
+        """
+        program = compiled.program
+        known = self.labelled.find(
             program.layers, program.target, lambda target: labels_of_layers(replace(program, target=target))
         )
+        if self.asked.runs is None:
+            return known
+        doubts = self.asked.runs.doubts(target, compiled)
+        return {name: worst([one, *doubts.get(name, ())]) for name, one in known.items()}
 
     def work(self, compiled: Compiled) -> ProgramWork:
         """Return what a program does; targets that share the program and its memory plan share it.
@@ -205,6 +208,33 @@ class TargetWriter:
             # The layers are kept with the answer, so that no others can come to lie at their address.
             self.carried[key] = compiled.program.layers, trace_layers(compiled.program, compiled.graph, origin)
         return self.carried[key][1]
+
+
+def through_coreml(finding: Finding, elsewhere: Collection[int]) -> Finding:
+    """Return a finding of a direct dispatch as it is where Core ML runs some operations elsewhere.
+
+    Shares of the time of a direct dispatch are not shares of this one.
+    """
+    found = msgspec.structs.replace(finding, share=None)
+    if finding.severity in STOPPING:
+        message = f"Core ML runs it elsewhere: {finding.message}"
+        return msgspec.structs.replace(found, severity=Severity.WARN, message=message)
+    if finding.node not in elsewhere:
+        return found
+    message = f"Core ML is predicted to run it elsewhere; on the engine: {finding.message}"
+    return msgspec.structs.replace(found, severity=Severity.INFO, message=message)
+
+
+def less_sure_elsewhere(direct: TargetReport, count: int, placement: Placement) -> TargetReport:
+    """Return a report of which some operations run elsewhere, in arithmetic that is not the engine's."""
+    if not count:
+        return direct
+    whole = count + placement.count(ENGINE)
+    reason = f"Core ML runs {count} of {whole} operations outside of the engine, in arithmetic that is not known here"
+    found = replace(direct, exactness=str(Exactness.UNKNOWN), exactness_reason=reason)
+    if count < whole:
+        return found
+    return replace(found, risk=UNKNOWN, risk_reason="nothing runs on the engine")
 
 
 def for_target(compiled: Compiled, target: Target) -> Compiled:

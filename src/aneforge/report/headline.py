@@ -5,6 +5,7 @@ Terminal, Markdown and whatever else begins with a summary take it from here, so
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 ENGINE = "ANE"
+DISPATCH, COPIES = "dispatch", "host copies"
+"""The two parts of a call's time that are the host's, as a latency names them."""
 NEAR = 1.1
 """Times of one row differ by at most this factor; the intervals of predictions are several times as wide."""
 FEW = 3
@@ -235,12 +238,17 @@ def costs_of(report: Report, target: TargetReport) -> dict[str, float]:
         inside[layer.segment] += layer.duration
     own = {one.segment: operation(report, one.kind, one.nodes) for one in layers if not inside[one.segment]}
     counts = {op: list(own.values()).count(op) for op in own.values()}
-    others = sum(one.segment not in own for one in calls)
+    others = [one.duration for one in calls if one.segment not in own]
     found: dict[str, float] = {}
+    if others:
+        parts = () if target.latency is None else target.latency.parts
+        dispatch = min(next((one.microseconds for one in parts if one.name == DISPATCH), math.inf), sum(others))
+        found = {dispatches(len(others)): dispatch, COPIES: sum(others) - dispatch}
     for call in calls:
         op = own.get(call.segment)
-        what = dispatches(others) if op is None else op if counts[op] == 1 else f"{counts[op]} {op}"
-        found[what] = found.get(what, 0.0) + call.duration
+        if op is not None:
+            what = op if counts[op] == 1 else f"{counts[op]} {op}"
+            found[what] = found.get(what, 0.0) + call.duration
     for layer in layers:
         op = operation(report, layer.kind, layer.nodes)
         found[op] = found.get(op, 0.0) + layer.duration
@@ -260,7 +268,7 @@ def device_costs(target: TargetReport) -> dict[str, float]:
 
 def dispatches(count: int) -> str:
     """Return calls of programs in words."""
-    return "dispatch" if count == 1 else f"{count} dispatches"
+    return DISPATCH if count == 1 else f"{count} dispatches"
 
 
 def operation(report: Report, kind: str, nodes: Sequence[int]) -> str:

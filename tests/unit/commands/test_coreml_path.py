@@ -49,6 +49,18 @@ def test_the_same_package_dispatched_directly(package: Path) -> None:
     assert {"oversize"} <= {one.severity for one in found.findings}
 
 
+def test_what_runs_elsewhere_is_not_in_the_arithmetic_of_the_engine() -> None:
+    graph = af.Graph({"y": af.input((1, 1, 4, 8), name="x").sin() * 2.0})
+    (direct,) = check(graph, "h13").targets
+    (coreml,) = check(graph, "h13", CheckOptions(path="coreml")).targets
+    assert direct.exactness == "modelled"
+    assert (coreml.exactness, coreml.risk, coreml.risk_reason) == ("unknown", "unknown", "nothing runs on the engine")
+    assert coreml.exactness_reason.startswith("Core ML runs 2 of 2 operations outside of the engine")
+    assert {"decompose", "warn"} <= {one.severity for one in direct.findings}
+    assert {one.severity for one in coreml.findings} == {"info"}
+    assert all(one.message.startswith("Core ML is predicted to run it elsewhere") for one in coreml.findings)
+
+
 def test_a_graph_is_dispatched_directly_unless_it_is_asked_otherwise() -> None:
     x = af.input((1, 64, 112, 112), name="x")
     graph = af.Graph({"y": af.conv(af.conv(x, WEIGHTS, pad=1).relu(), WEIGHTS, pad=1)})

@@ -20,8 +20,9 @@ from aneforge.commands.outputs import save
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.sharing import Compiler
 from aneforge.compiler.compile import compile_graph
-from aneforge.engine.execution.run import prepare
+from aneforge.engine.execution.run import prepare, run
 from aneforge.errors import GraphError, NoDataError, UnknownTargetError
+from aneforge.report.headline import costs_of
 from aneforge.report.written import load_report, report_from_json, report_to_json
 
 if TYPE_CHECKING:
@@ -34,6 +35,32 @@ SMALL = ("transformer", "keyword-spotter")
 def fallen() -> af.Graph:
     """Return a model that is too wide for older targets."""
     return af.Graph({"y": af.input((1, 8, 1, 17_000), name="x").relu().sin()})
+
+
+@pytest.mark.parametrize("value", [1.0, 2000.0], ids=["below the edge", "past the edge"])
+def test_samples_can_make_a_program_less_sure_on_every_target(value: float) -> None:
+    """The programs are one, and so are the runs; what is known of the targets is not."""
+    graph = af.Graph({"y": af.input((2, 64), name="x") @ np.ones((64, 8), np.float16)})
+    samples = {"x": np.full((2, 64), value)}
+    for told in check(graph, ["h15", "m1", "m4"], CheckOptions(samples=samples)).targets:
+        ran = run(compile_graph(graph, told.target).program, samples)
+        assert (told.exactness, told.exactness_reason) == (ran.label.exactness, ran.label.reason)
+        assert {one.layer: one.exactness for one in told.timeline if one.nodes} == {
+            name: label.exactness for name, label in ran.labels.items()
+        }
+        assert (told.exactness == "exact") is (value == 1.0 and told.target != "h15")
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["one program", "three programs"])
+def test_what_takes_the_time_adds_up_and_has_the_dispatch_of_the_prediction(*, cut: bool) -> None:
+    x = af.input((4, 512), name="x") @ np.ones((512, 512), np.float16)
+    report = check(af.Graph({"y": (af.sort(x) if cut else x) @ np.ones((512, 8), np.float16)}), "m4")
+    (found,) = report.targets
+    assert found.latency is not None
+    costs, parts = costs_of(report, found), {one.name: one.microseconds for one in found.latency.parts}
+    assert sum(costs.values()) == pytest.approx(found.latency.microseconds, abs=0.01 * len(found.timeline))
+    assert costs["2 dispatches" if cut else "dispatch"] == parts["dispatch"]
+    assert costs["host copies"] <= parts["host copies"]
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -125,15 +125,22 @@ def test_the_program_notes_the_change() -> None:
     assert "became a convolution of stride 1 over blocks" in note.text
 
 
-def test_too_many_channels_are_refused_at_every_door() -> None:
-    y = convolution((1, 2048, 14, 14), (1, 2048, 7, 7), {"strides": (7, 7)})
+@pytest.mark.parametrize("stride", [6, 7], ids=["built of factors", "not built"])
+def test_too_many_channels_are_refused_at_every_door(stride: int) -> None:
+    y = convolution((1, 2048, 14, 14), (1, 2048, 7, 7), {"strides": (stride, stride)})
     verdict = af.preflight(y, "m1")
     assert not verdict.ok
     assert verdict.findings[0].rule == "ANE-STRIDE-004"
-    assert (verdict.findings[0].seen, verdict.findings[0].limit) == (2048 * 49, 65536)
+    assert (verdict.findings[0].seen, verdict.findings[0].limit) == (2048 * stride**2, 65536)
     with pytest.raises(IllegalGraphError, match="ANE-STRIDE-004"):
         compile_graph(y, "m1")
     assert not cross_compile_check(y, "m1", host="m1")
+
+
+def test_a_kernel_of_one_element_moves_nothing_into_channels() -> None:
+    y = convolution((1, 2048, 14, 14), (1, 2048, 1, 1), {"strides": (6, 6)})
+    assert af.preflight(y, "m1").ok
+    assert cross_compile_check(y, "m1", host="m1")
 
 
 def test_the_label_is_that_of_the_convolution_over_blocks() -> None:

@@ -94,9 +94,7 @@ class Noted:
 
     def label(self, notes: Notes, sample: int) -> Label:
         """Return how sure the results for one sample are."""
-        doubts, behind = self.doubts(notes, sample), self.doubts_behind(notes, sample)
-        first = worst([self.labels.known, *doubts]) if doubts else self.labels.known
-        return worst([first, *behind]) if behind else first
+        return self.labels.with_doubts([*self.doubts(notes, sample), *self.doubts_behind(notes, sample)])
 
     def doubts(self, notes: Notes, sample: int) -> list[Label]:
         """Return the doubts that the values which go in raise, in the order in which the CPU raises them."""

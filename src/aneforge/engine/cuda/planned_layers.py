@@ -359,8 +359,8 @@ class Layers:
         said: list[Label] = []
 
         def compute(arrays: Sequence[Array]) -> Sequence[Array]:
-            found, label = step.run(Values(dict(zip(names, arrays, strict=True))))
-            said.append(label)
+            found, doubts = step.run(Values(dict(zip(names, arrays, strict=True))))
+            said.append(step.labels.with_doubts(doubts))
             return [host_fp16(array) if array.dtype.kind in "fV" else array for array in found]
 
         build.plan.items.append(HostStep(layer.name, layer.kind.name, reason, compute, operands, results))

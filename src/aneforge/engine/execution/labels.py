@@ -21,7 +21,7 @@ from aneforge.ops.numbers import FP16_INFINITY
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -125,8 +125,8 @@ class Labels:
         """True if values can add a doubt."""
         return self.special or self.doubtful is not None or self.reach is not None
 
-    def of(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> Label:
-        """Return the label, given the operands and the largest magnitude of each."""
+    def doubts(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> list[Label]:
+        """Return the doubts that values add, given the operands and the largest magnitude of each."""
         doubts: list[Label] = []
         infinite = any(one >= FP16_INFINITY for one in magnitudes)
         if self.special and infinite:
@@ -139,4 +139,8 @@ class Labels:
             first, second = magnitudes
             if self.reach.passes_edge(first, second, cast("Array", operands[1])):
                 doubts.append(PAST_THE_EDGE)
+        return doubts
+
+    def with_doubts(self, doubts: Collection[Label]) -> Label:
+        """Return the label of a run in which values added some doubts."""
         return worst([self.known, *doubts]) if doubts else self.known

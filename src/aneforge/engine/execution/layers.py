@@ -37,7 +37,7 @@ from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -116,14 +116,13 @@ class Step:
     copies: bool = False
     """It moves numbers and computes none."""
 
-    def run(self, values: Values) -> tuple[tuple[Array, ...], Label]:
-        """Return the results and how sure they are."""
+    def run(self, values: Values) -> tuple[tuple[Array, ...], tuple[Label, ...]]:
+        """Return the results, and what the values make less sure (`labels.with_doubts` is how sure they are)."""
         operands = {name: self.operand(name, argument, values) for name, argument in self.layer.operands.items()}
         notes = Notes()
         results = self.compute(operands, notes)
         self.keep_magnitude(values, notes, results[0])
-        label = self.label(values, operands)
-        return results, worst([label, *notes.doubts]) if notes.doubts else label
+        return results, (*self.doubts(values, operands), *notes.doubts)
 
     def keep_magnitude(self, values: Values, notes: Notes, result: Array) -> None:
         """Keep the largest magnitude of the result, where it was found, or is that of what was moved."""
@@ -155,16 +154,16 @@ class Step:
             return array
         return cast("Array", round_operands({"x": array})["x"])
 
-    def label(self, values: Values, operands: Mapping[str, Operand]) -> Label:
-        """Return how sure the results are, given what went in."""
+    def doubts(self, values: Values, operands: Mapping[str, Operand]) -> Iterable[Label]:
+        """Return what the operands make less sure."""
         labels = self.labels
         if not labels.look:
-            return labels.known
+            return ()
         magnitudes = [
             values.magnitude(ref.name) if isinstance(ref, Value) else self.magnitudes[place]
             for place, ref in placed(self.layer)
         ]
-        return labels.of(magnitudes, list(operands.values()))
+        return labels.doubts(magnitudes, list(operands.values()))
 
 
 def step_of(layer: Layer, program: Program, constants: Constants) -> Step:

@@ -46,6 +46,8 @@ class Run:
     states: Mapping[str, Array]
     labels: Mapping[str, Label]
     """How sure the results of each layer are, given what went in."""
+    doubts: Mapping[str, tuple[Label, ...]]
+    """What the values that went in made less sure, by layer; no target changes it where the values are the same."""
     values: Mapping[str, Array] = field(default_factory=dict[str, "Array"])
     """Every value by its name, where it was asked for."""
 
@@ -96,11 +98,15 @@ class Executable:
             start = (states or {}).get(state.name, np.zeros(kind.shape, engine_element(kind)))
             values.arrays[state.read.name] = taken("state", state.name, start, kind)
         labels: dict[str, Label] = {}
+        doubts: dict[str, tuple[Label, ...]] = {}
         for step in self.steps:
             layer = step.layer
             if step.warning is not None:
                 warn(f"{program.target.name}: {step.warning}", PrecisionWarning)
-            results, labels[layer.name] = step.run(values)
+            results, raised = step.run(values)
+            labels[layer.name] = step.labels.with_doubts(raised)
+            if raised:
+                doubts[layer.name] = raised
             for result, array in zip(layer.results, results, strict=True):
                 values.arrays[result.name] = array
             for value in layer.bottoms:
@@ -110,6 +116,7 @@ class Executable:
             {port.name: values.arrays[port.value.name] for port in program.outputs},
             {state.name: values.arrays[(state.written or state.read).name] for state in program.states},
             labels,
+            doubts,
             values.arrays if keep else {},
         )
 

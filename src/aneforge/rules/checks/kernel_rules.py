@@ -191,11 +191,16 @@ def is_one_element(subject: Subject) -> bool:
     trait=Trait.FORWARD_CONVOLUTION,
 )
 def channels_of_blocks(subject: Subject) -> Iterator[Seen]:
-    """{op} has a stride that {target} does not build; over blocks it would read {seen} channels, at most {limit}.
+    """{op} has a stride that moves places into channels on {target}; it would read {seen} channels, at most {limit}.
 
-    Remedy: use a stride of the factors 2, 3, 4 and 8, two at most; or split the channels into groups and add the
-    results.
+    Remedy: use a smaller stride, or split the channels into groups and add the results.
     """
     x, blocks = argument(subject, "x"), blocks_along(subject)
-    if x is not None and blocks:
+    if x is None:
+        return
+    if blocks:
         yield Seen(math.prod((x.shape[1], *(min(span, stride) for span, stride in blocks))), "channels")
+    elif not is_one_element(subject):
+        native = least_limit("conv_stride_native")
+        moved = [stride for stride in integers(subject, "strides") if stride > native]
+        yield Seen(math.prod((x.shape[1], *moved)), "channels")
