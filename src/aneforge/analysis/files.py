@@ -67,6 +67,8 @@ class ModelFile(Entry, frozen=True):
     aliased_channels: Constant
     aliased_tiers: tuple[str, ...]
     doubted_step_tiers: tuple[str, ...]
+    experts_slower: Constant
+    experts_factor: Constant
     macs_where_unknown: Constant
     cores_where_unknown: Constant
     power_share_unexplained: Constant

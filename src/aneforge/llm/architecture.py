@@ -166,6 +166,11 @@ class DecoderConfig:
         """Whether a layer has a memory that is overwritten: prompts run token by token, and nothing is rewound."""
         return any(isinstance(layer.mixer, DeltaNetSpec) for layer in self.layers)
 
+    @property
+    def mixture(self) -> bool:
+        """Whether a layer is a mixture of experts."""
+        return any(isinstance(layer.mlp, ExpertsSpec) for layer in self.layers)
+
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:

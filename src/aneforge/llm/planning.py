@@ -57,6 +57,10 @@ SAMPLE_ROWS = 4
 """Rows of random weights that the error of an encoding is measured on."""
 STOPPING = (Severity.REJECT, Severity.OVERSIZE)
 NO_SPLIT = "no split exists"
+MIXTURE = (
+    "experts: their weights are taken to be read as slowly as in the one published layer, and times are sure to a "
+    "factor of three, as the one published step asks for (conflict T18)"
+)
 COUNTED = re.compile(r"^\d+ (?=products )")
 """Notes on a graph count its layers, which are those of one layer of the model."""
 
@@ -253,6 +257,7 @@ def plan_chip(graphs: Mapping[str, DecoderGraphs], place: Place, asked: Asked, e
     shortest = min(asked.contexts)
     encodings = [plan_encoding(name, one, shortest, errors[name]) for name, one in pricings.items()]
     notes = [note for one in pricing.priced.values() for note in one.cost.notes]
+    notes += [MIXTURE] if pricing.config.mixture else []
     return ChipPlan(
         chip=place.name,
         target=place.target.name,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import price, spread_of
 from aneforge.analysis.energy import microjoules
+from aneforge.analysis.files import model
 from aneforge.analysis.machine import INTERVAL, machine_of
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
@@ -41,6 +42,7 @@ __all__ = ["ChipPricing", "DecoderGraphs", "Energy", "RunPrice", "TimeSplit"]
 
 MIXERS = ("query.weight", "key.weight", "value.weight")
 """Ends of the roles of weights after which attention begins, up to the one that ends it."""
+EXPERTS = ".experts."
 LEAVES_ATTENTION = "output.weight"
 WRITTEN_BACK = "_next"
 """Ends of the names of outputs that are written into the buffer of the input of that name."""
@@ -262,6 +264,7 @@ class ChipPricing:
         )
         total = split.total
         width = math.exp(INTERVAL * spread_of(machine, (split.dispatch + split.copies) / total))
+        width = max(width, model().experts_factor.value) if self.config.mixture else width
         peak = max(head.peak, *(one.peak for one, _ in many))
         works = [*((one.work, count) for one, count in many), (head.work, tiles)]
         rate = tokens * 1e6 / total
@@ -319,8 +322,9 @@ def price_graph(graph: af.Graph, place: Place, machine: Machine) -> GraphPrice:
     roles, attention = roles_of(compiled), attention_layers(compiled)
     times = {"weights": 0.0, "attention": 0.0, "other": 0.0}
     for layer in cost.layers:
-        part = "weights" if roles.get(layer.name) else "attention" if layer.name in attention else "other"
-        times[part] += layer.microseconds
+        role = roles.get(layer.name, "")
+        part = "weights" if role else "attention" if layer.name in attention else "other"
+        times[part] += layer.microseconds * (model().experts_slower.value if EXPERTS in role else 1)
     program = compiled.program
     held = cache_ports(program)
     bytes_in, bytes_out = (

@@ -66,6 +66,20 @@ GPT2_MEDIUM: dict[str, Any] = {
     "vocab_size": 50257,
     "n_positions": 1024,
 }
+QWEN_MOE: dict[str, Any] = {
+    "model_type": "qwen2_moe",
+    "hidden_size": 2048,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "intermediate_size": 5632,
+    "moe_intermediate_size": 1408,
+    "shared_expert_intermediate_size": 5632,
+    "num_experts": 60,
+    "num_experts_per_tok": 4,
+    "vocab_size": 151936,
+    "max_position_embeddings": 8192,
+}
 SMALL = {
     **LLAMA_8B,
     "hidden_size": 512,
@@ -118,6 +132,14 @@ def test_single_layers_add_up_to_the_whole_graph(chip: str, prompt: bool) -> Non
 def test_published_decoding_is_within_the_error_bars(settings: dict[str, Any], chip: str, published: float) -> None:
     found = pricing(settings, chip).step(1, 512)
     assert found.tokens_per_second_low <= published <= found.tokens_per_second_high
+
+
+def test_published_mixtures_are_within_the_error_bars() -> None:
+    step = pricing(QWEN_MOE, "m5-pro", "int8").step(1, 512)
+    assert step.tokens_per_second_low <= 2.0 <= step.tokens_per_second_high
+    layer = {**QWEN_MOE, "model_type": "qwen3_moe", "num_hidden_layers": 1, "head_dim": 128, "num_key_value_heads": 4}
+    layer |= {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
+    assert pricing(layer, "m5-pro").step(1, 512).split.weights == pytest.approx(13.5e3, rel=0.1)
 
 
 def test_published_time_to_the_first_token_is_within_the_error_bars() -> None:
@@ -234,6 +256,7 @@ def test_mixtures_of_experts_are_planned() -> None:
     }
     plan = plan_decoder(described(experts), ["m4"], contexts=[128], lengths=[1])
     assert plan.ok
+    assert any("conflict T18" in note for note in plan.chips[0].notes)
     assert plan.chips[0].weight_bytes > 8 * 3 * 2 * 512 * 256 * 4
 
 
