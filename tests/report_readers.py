@@ -200,7 +200,7 @@ RANGE = re.compile(r"([\d.]+)(?: (µs|ms|s))?(?:-([\d.]+))? (µs|ms|s)\b")
 def other_rows(report: Report, shown: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the rows of the screen that have another time than a target of theirs, and targets without a row."""
     begin = next(number for number, line in enumerate(shown) if line.startswith("chip "))
-    end = next(number for number, line in enumerate(shown) if line.startswith("exact: "))
+    end = next(number for number, line in enumerate(shown) if line.startswith("exactness: "))
     for target in report.targets:
         row = next((line for line in shown[begin:end] if target.target in line.split()), None)
         if row is None:
@@ -226,7 +226,7 @@ def terminal_lines(shown: list[str], expected: Mapping[str, Line]) -> Mapping[st
     found: dict[str, Line] = {}
     for line in shown[begin + 1 : begin + 1 + len(expected)]:
         name, *cells = line.split()
-        latency = re.search(r"no program|[\d.]+ (?:µs|ms|s)(?: ±\d+%)?", line)
+        latency = re.search(r"no program|[\d.]+ (?:µs|ms|s)(?: \([\d.]+-[\d.]+\))?", line)
         risk, exactness = (SHORT.get(cell, cell) for cell in cells[-2:])
         failed = latency is not None and latency[0] == "no program"
         found[name] = Line("" if latency is None else latency[0], expected[name].risk if failed else risk, exactness)

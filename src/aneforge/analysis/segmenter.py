@@ -114,7 +114,7 @@ def reasons_against(node: Node, report: OpReport) -> str:
     if node.op.name in segmenter().without_tree.ops:
         return "the scheduler has no cost of it on the engine"
     if report.status in (Status.REJECT, Status.OVERSIZE):
-        return f"{report.status} on the engine: {report.findings[0]}"
+        return f"{report.status} on the engine ({report.findings[0].rule}): {report.findings[0].message}"
     if node.op.support.mil_since is None:
         return "the front end has no form of it for the engine"
     return ""

@@ -6,6 +6,7 @@ the findings, worst first. Tables of counts, legends and reasons come with `-v`.
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,24 @@ from rich.text import Text
 from aneforge.cli.showing import cut_text, show_answers, show_details, where
 from aneforge.cli.terminal import STYLES, console, print_wrapped
 from aneforge.graph.precision import TAKEN
-from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, listed, names_once
-from aneforge.report.grouping import fold_results, group_findings, has_limit
+from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, limit_text, listed, names_once
+from aneforge.report.grouping import count_findings, fold_results
 from aneforge.report.headline import (
     findings_text,
+    in_shop_words,
+    named_chips,
     result_rows,
-    shop_names,
+    shop_message,
+    shop_name,
     verdict_line,
-    with_shop_name,
 )
 from aneforge.report.model import COREML, NO, YES
 from aneforge.report.predicted import SOME_TARGETS
 from aneforge.report.time_shares import share_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from aneforge.report.gate import Outcome
@@ -40,9 +45,9 @@ __all__ = ["CHECK", "MOST", "show_finding", "show_report"]
 CHECK = "check"
 MOST = 5
 """Findings that are printed if nothing else is asked for."""
-THROUGH_COREML = "path: Core ML (--path direct)"
-DIRECTLY = "path: direct dispatch (--path coreml)"
-HEADINGS = ("chip", "", "runs", "time", "most of it", "what to change")
+THROUGH_COREML = "path: Core ML (or --path direct)"
+DIRECTLY = "path: direct dispatch (or --path coreml)"
+HEADINGS = ("chip", "", "runs", "time", "top cost", "what to change")
 RUN_STYLES = {YES: "green", "split": "magenta", NO: "red"}
 TARGET, RUNS, CHANGE = 1, 2, 5
 """Columns by their place in the headings."""
@@ -66,7 +71,7 @@ def show_report(
     out = console()
     show_verdict(out, verdict_line(report, result), ok=result.ok)
     path = THROUGH_COREML if any(one.path == COREML for one in report.targets) else DIRECTLY
-    halved = " as fp16" if TAKEN in report.notes else ""
+    halved = " in fp16" if TAKEN in report.notes else ""
     print_wrapped(out, f"{len(report.nodes)} operations, {report.format}{halved}; {path}", style="dim")
     for note in report.notes:
         if verbose or not is_said_above(note):
@@ -123,12 +128,13 @@ def show_row(out: Console, row: ResultRow, texts: list[str], widths: list[int], 
     """Print the line of a result; what has no program has its reason in the place of a time."""
     first, *more = textwrap.wrap(texts[0], widths[0], break_on_hyphens=False)
     line = line_of([first, *texts[1:]], widths, columns, run=row.runs)
-    if row.reason:
-        line.append(cut_text(row.reason, max(20, out.width - len(line))))
+    begin = len(line)
+    reason, *rest = textwrap.wrap(cut_text(row.reason), max(20, out.width - begin)) or [""]
+    line.append(reason)
     line.rstrip()
     out.print(line, soft_wrap=True)
-    for chips in more:
-        out.print(chips, soft_wrap=True)
+    for chips, text in itertools.zip_longest(more, rest, fillvalue=""):
+        out.print(f"{chips:{begin}}{text}".rstrip(), soft_wrap=True)
 
 
 def show_changes(out: Console, rows: tuple[ResultRow, ...]) -> None:
@@ -172,12 +178,22 @@ def exactness_line(report: Report) -> str:
     """Return how sure bits are, what is known of overflow, and how to know more."""
     ran = [one for one in report.targets if one.failure is None]
     if not ran:
-        return "exact: not known without a program"
-    words = ", ".join(dict.fromkeys(one.exactness for one in ran))
-    risks = ", ".join(dict.fromkeys(one.risk for one in ran))
+        return "exactness: not known without a program"
+    words = by_chip([one.exactness for one in ran])
+    risks = by_chip([one.risk for one in ran])
     asked = any(one.errors for one in ran)
     more = "-v says why" if asked else "--inputs FILE.npz shows errors"
-    return f"exact: bits {words}; fp16 overflow {risks}; {more}"
+    return f"exactness: {words}; fp16 overflow: {risks}; {more}"
+
+
+def by_chip(words: Sequence[str]) -> str:
+    """Return what is said of chips in one word, or all words where they differ.
+
+    >>> by_chip(["exact", "exact"]), by_chip(["exact", "modelled"])
+    ('exact', 'exact or modelled, by chip')
+    """
+    found = list(dict.fromkeys(words))
+    return found[0] if len(found) == 1 else f"{' or '.join(found)}, by chip"
 
 
 def show_findings(out: Console, report: Report, *, most: int, verbose: bool, command: str) -> None:
@@ -185,7 +201,7 @@ def show_findings(out: Console, report: Report, *, most: int, verbose: bool, com
     found = fold_results(report)
     if not found:
         return
-    out.print(f"\n[bold]{findings_text(len(group_findings(report)))}, worst first[/]")
+    out.print(f"\n[bold]{findings_text(count_findings(report))}, worst first[/]")
     for one in found[:most]:
         show_finding(out, report, one, verbose=verbose)
     if len(found) > most:
@@ -203,9 +219,9 @@ def show_finding(out: Console, report: Report, folded: Folded, *, verbose: bool)
     on = chips_text(report, one.targets)
     head = f"{finding.severity} {finding.op}{where(one.node, finding.location)}{more} on {on} ({finding.rule}{share})"
     print_wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))
-    print_wrapped(out, with_shop_name(report, finding), indent=2)
-    if has_limit(finding):
-        print_wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
+    print_wrapped(out, shop_message(report, finding, one.targets), indent=2)
+    if limit := limit_text(finding):
+        print_wrapped(out, limit, indent=2)
     if finding.remedy:
         print_wrapped(out, f"remedy: {finding.remedy}", indent=2)
     print_wrapped(out, f"evidence: {evidence_by_chip(report, one, whole=verbose)}", indent=2, style="dim")
@@ -219,7 +235,10 @@ def show_end(out: Console, report: Report, result: Outcome) -> None:
     """Print the verdict once more: whether the check passes, and if not, what counts, in the words of --fail-on."""
     whole = [one for one in result.failures if one.finding is None]
     for one in whole[:SHOWN_FAILURES]:
-        print_wrapped(out, f"{', '.join(shop_names(report, [one.target])) or one.target}: {one.reason}")
+        reason = one.reason
+        for target in report.targets:
+            reason = in_shop_words(reason, target.target, shop_name(target))
+        print_wrapped(out, f"{named_chips(report, [one.target]) or one.target}: {reason}")
     if len(whole) > SHOWN_FAILURES:
         print_wrapped(out, f"and {len(whole) - SHOWN_FAILURES} more")
     show_verdict(out, closing_line(report, result), ok=result.ok)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from aneforge.cli.terminal import plain_table, print_wrapped
-from aneforge.report.finding_texts import listed
-from aneforge.report.headline import shop_name, shop_names
+from aneforge.report.finding_texts import chips_text, listed
+from aneforge.report.headline import THE_ENGINE, in_shop_words, named_chips, shop_name
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER
 from aneforge.report.numbers import bytes_text, latency_text
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from aneforge.errors import Location
-    from aneforge.report.model import Divergence, Report, TargetReport
+    from aneforge.report.model import Divergence, Placement, Report, TargetReport
 
 __all__ = [
     "cut_text",
@@ -119,7 +119,7 @@ def summary_text(one: TargetReport) -> str:
     verdicts = (
         f"{counts.native} native, {counts.decompose} decomposed, {counts.oversize} oversize, {counts.reject} rejected"
     )
-    named = f"{one.target} ({shop_name(one)})" if shop_name(one) else one.target
+    named = f"{shop_name(one)} ({one.target})"
     if one.path == COREML and one.placement is not None:
         off = [f"{count} on the {device}" for device in ("CPU", "GPU") if (count := one.placement.count(device))]
         parts = parts_text(len(one.placement.segments))
@@ -137,7 +137,7 @@ def show_failures(out: Console, report: Report) -> None:
     for one in report.targets:
         if one.failure is not None and not any(finding.severity == "reject" for finding in one.findings):
             out.print()
-            print_wrapped(out, f"{one.target}: no program: {one.failure}", style="red")
+            print_wrapped(out, f"{shop_name(one)} ({one.target}): no program: {one.failure}", style="red")
 
 
 def show_details(out: Console, report: Report) -> None:
@@ -169,7 +169,7 @@ def show_answers(out: Console, report: Report) -> None:
                 one.target,
                 f"{one.placement.path} ({one.placement.evidence}): {one.placement.on_engine:.0%} of operations on "
                 f"the engine in {parts_text(len(one.placement.segments))}. "
-                f"{' '.join(one.placement.advice) or one.placement.reason}".strip(),
+                f"{in_shop_words(advice_text(one.placement), one.target, THE_ENGINE)}".strip(),
             )
             for one in report.targets
             if one.placement is not None
@@ -188,15 +188,20 @@ def show_answers(out: Console, report: Report) -> None:
     show_pairs(out, report, DIFFERS)
 
 
+def advice_text(placement: Placement) -> str:
+    """Return what would bring more onto the engine, else why something is not there."""
+    return " ".join(placement.advice) or placement.reason
+
+
 def show_pairs(out: Console, report: Report, word: str) -> None:
     """Print the pairs of targets that differ, or may, each difference once."""
     shared: dict[str, list[str]] = {}
     for pair in report.divergences:
         if pair.differences and pair.word == word:
-            names = [shop_names(report, [one]) for one in (pair.first, pair.second)]
-            shared.setdefault(differing(pair, report), []).append("/".join(name for one in names for name in one))
+            names = [named_chips(report, [one]) for one in (pair.first, pair.second)]
+            shared.setdefault(differing(pair, report), []).append(" and ".join(names))
     for text, pairs in shared.items():
-        print_wrapped(out, f"{word} on {listed(pairs)}: {text}", style="dim")
+        print_wrapped(out, f"{word} between {listed(pairs)}: {text}", style="dim")
 
 
 def differing(pair: Divergence, report: Report) -> str:
@@ -216,7 +221,7 @@ def show_shared(out: Console, report: Report, what: str, texts: Sequence[tuple[s
         shared.setdefault(text, []).append(target)
     for text, targets in shared.items():
         once = "; ".join(dict.fromkeys(text.split("; ")))
-        print_wrapped(out, f"{what} on {listed(shop_names(report, targets))}: {once}", style="dim")
+        print_wrapped(out, f"{what} on {chips_text(report, targets)}: {once}", style="dim")
 
 
 def cut_text(text: str, most: int = SHOWN_REASON + 2) -> str:

@@ -41,7 +41,9 @@ def print_wrapped(
     """
     for line in text.splitlines() or [""]:
         space = " " * (indent + len(line) - len(line.lstrip()))
-        made = textwrap.wrap(line.strip(), max(20, out.width), initial_indent=space, subsequent_indent=space)
+        made = textwrap.wrap(
+            line.strip(), max(20, out.width), initial_indent=space, subsequent_indent=space, break_on_hyphens=False
+        )
         for part in made:
             shown = Text(part, style)
             if word is not None and word[0] in part:

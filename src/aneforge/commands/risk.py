@@ -233,14 +233,16 @@ def hazard_finding(hazard: Hazard, graph: Graph) -> Finding:
     """Return a hazard as a finding of a report."""
     at = [number for number, node in enumerate(graph.nodes) if node.location == hazard.location is not None]
     own = [number for number in at if graph.nodes[number].op.name == hazard.op]
-    how = f"may reach {hazard.reach:.4g}" if math.isfinite(hazard.reach) else "is not bounded by any range"
+    how = (
+        f"its input may reach {hazard.reach:.4g}" if math.isfinite(hazard.reach) else "no range is known for its input"
+    )
     return Finding(
         rule=rule_of_edge(str(hazard.route)).id,
         severity=Severity.WARN,
         op=hazard.op,
         node=next(iter(own or at), None),
         location=hazard.location,
-        message=f"{hazard.detail} (what goes in {how}).",
+        message=f"{hazard.detail} ({how}).",
         seen=float(f"{hazard.reach:.4g}") if math.isfinite(hazard.reach) else "not bounded",
         limit=hazard.limit,
         remedy=f"{hazard.remedy}.",
@@ -324,7 +326,7 @@ def passed_text(concern: Concern, view: View) -> str:
     if explodes(concern, view):
         return f"{concern.edge}: {TOO_WIDE} whether {concern.limit:.6g} is passed; sample inputs would show it"
     if rule_of_edge(concern.edge).risk == LOSS:
-        return f"{concern.edge}: products of size {concern.value:.4g}, all bits are kept from {concern.limit:.6g} on"
+        return f"{concern.edge}: products of about {concern.value:.4g} lose bits (none from {concern.limit:.6g} on)"
     return f"{concern.edge}: {concern.value:.4g} against {concern.limit:.6g}"
 
 

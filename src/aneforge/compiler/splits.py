@@ -31,7 +31,7 @@ SPLITTING = frozenset({"split-extents", "split-matmul", "split-windows", "split-
 """Passes whose notes say what became of a layer that was too large."""
 OVERSIZE = "it is oversize"
 """Why such a change was made."""
-JOINED = "part of other layers: nothing of that length is left"
+JOINED = "part of other layers, all within the limit"
 MOVED = "moves of the whole tensor, which are assumed to work (inferred)"
 
 

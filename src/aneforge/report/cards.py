@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.records import dataclass
+from aneforge.report.finding_keys import kind_of
 from aneforge.report.gate import STOPPING
-from aneforge.report.grouping import COSTLY, kind_of
+from aneforge.report.grouping import COSTLY
 from aneforge.report.headline import alike, change_text, costs_of, estimate_text, places, range_text, result_row
 from aneforge.report.model import COREML, NO, SPLIT, YES
 from aneforge.report.numbers import time_text

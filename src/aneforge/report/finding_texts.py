@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from aneforge.report.grouping import group_findings
-from aneforge.report.headline import counting, findings_text, shop_names
+from aneforge.report.finding_keys import has_limit
+from aneforge.report.grouping import count_findings
+from aneforge.report.headline import SHORT, counting, findings_text, named_chips
 from aneforge.report.model import SPLIT
+from aneforge.rules.rule import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from aneforge.report.gate import Outcome
     from aneforge.report.grouping import Grouped
     from aneforge.report.model import Report
+    from aneforge.rules.rule import Finding
 
-__all__ = ["chips_text", "closing_line", "evidence_by_chip", "listed", "names_once"]
+__all__ = ["chips_text", "closing_line", "evidence_by_chip", "limit_text", "listed", "names_once"]
 
 SHOWN_NAMES = 6
 
@@ -40,14 +44,17 @@ def names_once(names: Iterable[str]) -> list[str]:
     return [name if count == 1 else f"{name} ({count})" for name, count in Counter(names).items()]
 
 
-def chips_text(report: Report, targets: Sequence[str]) -> str:
-    """Return the chips that a finding is about, by their shop names."""
-    everywhere = len(report.targets) > 1 and {target.target for target in report.targets} == set(targets)
-    return "all chips" if everywhere else listed(shop_names(report, targets))
+def chips_text(report: Report, targets: Collection[str]) -> str:
+    """Return the chips that a finding is about, by their shop names; of nearly all, those that do not have it."""
+    others = [one.target for one in report.targets if one.target not in targets]
+    if not others and len(report.targets) > 1:
+        return "all chips"
+    named, without = named_chips(report, targets), f"all chips but {named_chips(report, others)}"
+    return named if len(named) <= len(without) else without
 
 
 def evidence_by_chip(report: Report, group: Grouped, *, whole: bool = False) -> str:
-    """Return how a finding is known; where that differs between targets, each with its chips."""
+    """Return how a finding is known; where that differs between targets, each with its chips, most of them last."""
     found: dict[str, list[str]] = {}
     for target in report.targets:
         for one in target.findings if target.target in group.targets else ():
@@ -56,7 +63,25 @@ def evidence_by_chip(report: Report, group: Grouped, *, whole: bool = False) -> 
                 found.setdefault(text, []).append(target.target)
     if len(found) <= 1:
         return next(iter(found), group.finding.evidence_text)
-    return "; ".join(f"{listed(shop_names(report, targets))}: {text}" for text, targets in found.items())
+    named = sorted(((named_chips(report, targets), text) for text, targets in found.items()), key=name_length)
+    *first, (most, last) = named
+    return "; ".join(
+        [*(f"{chips}: {text}" for chips, text in first), f"{most if len(most) <= SHORT else 'others'}: {last}"]
+    )
+
+
+def name_length(named: tuple[str, str]) -> int:
+    """Return the length of names, by which texts about few chips come before those about many."""
+    return len(named[0])
+
+
+def limit_text(finding: Finding) -> str:
+    """Return what was seen and its limit, where they are numbers and the message has not said both already."""
+    if not has_limit(finding):
+        return ""
+    said = set(re.findall(r"[\d.]*\d(?:e[+-]\d+)?", finding.message))
+    seen, limit = (plain_text(cast("float", one)) for one in (finding.seen, finding.limit))
+    return "" if {seen, limit} <= said else f"seen: {seen}, limit: {limit}"
 
 
 def closing_line(report: Report, result: Outcome) -> str:
@@ -74,7 +99,7 @@ def closing_line(report: Report, result: Outcome) -> str:
     if result.ok:
         return f"passed{known}"
     lets = "; --fail-on reject lets splitting pass" if splits_alone(report, result) else ""
-    return f"failed: {counting(result, len(group_findings(report)))}{known}{lets}"
+    return f"failed: {counting(result, count_findings(report))}{known}{lets}"
 
 
 def splits_alone(report: Report, result: Outcome) -> bool:

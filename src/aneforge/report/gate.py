@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import UnknownNameError
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
+from aneforge.report.finding_keys import counted_key
 from aneforge.report.model import DIFFERS
 from aneforge.report.numbers import bytes_text, time_text
 from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED
@@ -35,7 +36,6 @@ __all__ = [
     "evidence_word",
     "fail_on_words",
     "outcome",
-    "shared_key",
 ]
 
 SATURATION, DIVERGES = "saturation", "divergence"
@@ -128,7 +128,7 @@ class Outcome:
         found: dict[str, set[tuple[object, ...]]] = {}
         for one in self.failures:
             if one.finding is not None:
-                found.setdefault(one.word, set()).add(shared_key(one.finding))
+                found.setdefault(one.word, set()).add(counted_key(one.finding))
         return {word: len(found[word]) for word in FAIL_ON if word in found}
 
 
@@ -230,7 +230,7 @@ def word_of(finding: Finding, asked: Threshold) -> str | None:
 def doubted_findings(report: Report, asked: Threshold) -> set[tuple[object, ...]]:
     """Return the findings that do not count for their evidence alone."""
     return {
-        shared_key(finding)
+        counted_key(finding)
         for target in report.targets
         for finding in target.findings
         if word_of(finding, asked) is not None and not asked.believes(finding.evidence, target.target)
@@ -282,14 +282,6 @@ def divergence_text(pair: Divergence) -> str:
 def named(report: Report, finding: Finding) -> str:
     """Return the operation that a finding is about, with the name of its node."""
     return finding.op if finding.node is None else f"{finding.op} ({report.nodes[finding.node].name})"
-
-
-def shared_key(finding: Finding) -> tuple[object, ...]:
-    """Return what findings of several targets that are reported once have in common.
-
-    Their evidence is part of it: what was measured on one chip and inferred for another are two findings.
-    """
-    return finding.rule, finding.severity, finding.node, finding.seen, finding.limit, finding.evidence
 
 
 def key_of(report: Report, target: str, finding: Finding) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.records import dataclass
-from aneforge.report.gate import shared_key
+from aneforge.report.finding_keys import counted_key, kind_of, shared_key
 from aneforge.report.time_shares import time_share
 from aneforge.rules.rule import Severity
 
@@ -20,12 +20,11 @@ __all__ = [
     "Folded",
     "FoldedHere",
     "Grouped",
+    "count_findings",
     "fold_results",
     "fold_target",
     "group_findings",
-    "has_limit",
     "how_bad",
-    "kind_of",
 ]
 
 COSTLY = 0.05
@@ -86,6 +85,17 @@ def group_findings(report: Report) -> tuple[Grouped, ...]:
     )
 
 
+def count_findings(report: Report) -> int:
+    """Return the number of findings, as readers count them: an operation has one for each rule and limit.
+
+    >>> import aneforge as af
+    >>> from aneforge.report import check
+    >>> count_findings(check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15))
+    2
+    """
+    return len({counted_key(one) for target in report.targets for one in target.findings})
+
+
 def how_bad(finding: Finding, together: float | None = None) -> tuple[object, ...]:
     """Return what findings are sorted by, worst first: what cannot run, what costs most time, the severity.
 
@@ -121,21 +131,6 @@ def fold_results(report: Report) -> tuple[Folded, ...]:
         found.setdefault((*kind_of(one.finding), one.finding.op), []).append(one)
     folded = [folded_results(report, same) for same in joined_operations(found.values())]
     return tuple(sorted(folded, key=lambda one: how_bad(one.first.finding, max(one.shares, default=None))))
-
-
-def kind_of(finding: Finding) -> tuple[object, ...]:
-    """Return what findings that are folded into one have in common: rule, severity, and a limit that is a number."""
-    return finding.rule, finding.severity, finding.limit if has_limit(finding) else None
-
-
-def has_limit(finding: Finding) -> bool:
-    """Return whether what was seen and its limit are numbers, so that they say something."""
-    return is_number(finding.seen) and is_number(finding.limit)
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is a number, and no answer of yes or no."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def fold_target(target: TargetReport) -> tuple[FoldedHere, ...]:

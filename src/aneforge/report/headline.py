@@ -10,20 +10,23 @@ import re
 from typing import TYPE_CHECKING
 
 from aneforge.records import dataclass
+from aneforge.report.finding_keys import counted_key
 from aneforge.report.gate import STOPPING
 from aneforge.report.model import COREML, NO, SPLIT, YES
-from aneforge.report.numbers import time_text
+from aneforge.report.numbers import interval_text, time_text
 from aneforge.report.time_shares import HOST
 from aneforge.targets import database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from aneforge.report.gate import Outcome
     from aneforge.report.model import Change, Latency, Report, TargetReport
     from aneforge.rules.rule import Finding
 
 __all__ = [
+    "SHORT",
+    "THE_ENGINE",
     "ResultRow",
     "alike",
     "change_text",
@@ -34,27 +37,31 @@ __all__ = [
     "findings_text",
     "in_shop_words",
     "joined_names",
+    "named_chips",
     "names_of",
     "places",
     "range_text",
     "reason_of",
     "result_row",
     "result_rows",
+    "shop_message",
     "shop_name",
-    "shop_names",
     "summary_line",
     "top_cost",
     "verdict_line",
-    "with_shop_name",
 ]
 
 ENGINE = "ANE"
 DISPATCH, COPIES = "dispatch", "host copies"
 """The two parts of a call's time that are the host's, as a latency names them."""
+SHORT = 24
+"""Letters of a list of chips that is short enough for a verdict."""
 NEAR = 1.1
 """Times of one row differ by at most this factor; the intervals of predictions are several times as wide."""
 FEW = 3
 """Chips that are named one by one in a verdict."""
+THE_ENGINE = "the engine"
+"""How a text that holds for several chips calls what they have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class ResultRow:
     targets: tuple[str, ...]
     runs: str
     time: str
-    """Predicted, with the widest of the intervals; several targets have the range of their times."""
+    """Predicted, with the interval that should hold it; several targets have the range of their times."""
     cost: str
     """What takes most of the time, with its share."""
     change: str
@@ -119,14 +126,21 @@ def result_row(report: Report, targets: Sequence[TargetReport]) -> ResultRow:
     """Return the row of targets that fare alike."""
     first = targets[0]
     return ResultRow(
-        chips=joined_names([name for target in targets for name in names_of(target)]),
+        chips=row_chips(report, targets),
         targets=tuple(dict.fromkeys(target.target for target in targets)),
         runs={SPLIT: "split"}.get(first.runs, first.runs),
         time=times_text(targets),
         cost=top_cost(report, first),
         change=change_text(first.changes[0], [one.changes[0] for one in targets]) if first.changes else "",
-        reason=reason_of(report, first),
+        reason=reason_of(report, first, [one.target for one in targets]),
     )
+
+
+def row_chips(report: Report, targets: Sequence[TargetReport]) -> str:
+    """Return the chips of a row by name, or that it is all of many."""
+    names = [name for target in targets for name in names_of(target)]
+    everywhere = len(targets) == len(report.targets) and len(names) > FEW
+    return counted_chips(names, len(names)) if everywhere else joined_names(names)
 
 
 def names_of(target: TargetReport) -> list[str]:
@@ -143,30 +157,40 @@ def shop_name(target: TargetReport) -> str:
 
     The chips of desktops come after those of phones in a title, and are the better known.
     """
-    names = names_of(target)
-    chosen = min(reversed(names), key=len)
-    return f"{chosen}+" if len(names) > 1 else chosen
+    return min(reversed(names_of(target)), key=len)
 
 
-def shop_names(report: Report, targets: Iterable[str]) -> list[str]:
-    """Return short names of targets, each once."""
+def named_chips(report: Report, targets: Iterable[str]) -> str:
+    """Return all chips of some targets by their shop names, those of one generation together."""
     wanted = set(targets)
-    return list(dict.fromkeys(shop_name(one) for one in report.targets if one.target in wanted))
+    return joined_names(name for one in report.targets if one.target in wanted for name in names_of(one))
 
 
-def with_shop_name(report: Report, finding: Finding) -> str:
-    """Return the message of a finding with the shop name of its target in the place of the compiler's."""
+def shop_message(report: Report, finding: Finding, targets: Collection[str] = ()) -> str:
+    """Return the message of a finding with the shop name of its target in the place of the compiler's.
+
+    Where several targets have the same message, it is about the engine.
+    """
     known = next((one for one in report.targets if one.target == finding.target), None)
-    return finding.message if known is None else in_shop_words(finding.message, known.target, shop_name(known))
+    if known is None:
+        return finding.message
+    same = [
+        in_shop_words(one.message, target.target, THE_ENGINE)
+        for target in report.targets if target.target in targets
+        for one in target.findings if counted_key(one) == counted_key(finding)
+    ]  # fmt: skip
+    if len(same) > 1 and len(set(same)) == 1:
+        return same[0]
+    return in_shop_words(finding.message, known.target, shop_name(known))
 
 
 def in_shop_words(text: str, target: str, chip: str) -> str:
     """Return a text about a target with the name of its chip in the place of the compiler's.
 
-    >>> in_shop_words("x1 takes at most 4", "x1", "Chip+")
+    >>> in_shop_words("x1 takes at most 4", "x1", "Chip")
     'Chip takes at most 4'
     """
-    return re.sub(rf"\b{re.escape(target)}\b", chip.rstrip("+"), text)
+    return re.sub(rf"\b{re.escape(target)}\b", chip, text)
 
 
 def joined_names(names: Iterable[str]) -> str:
@@ -184,15 +208,15 @@ def joined_names(names: Iterable[str]) -> str:
 
 
 def times_text(targets: Sequence[TargetReport]) -> str:
-    """Return the predicted time, or the range of several, with the largest error as a share."""
+    """Return the predicted time, or the range of several, and the interval that should hold them all."""
     known = [one.latency for one in targets if one.latency is not None]
     if not known:
         return ""
     shown = estimate_text(known)
     if not all(one.microseconds > 0 for one in known):
         return shown
-    errors = [max(one.high - one.microseconds, one.microseconds - one.low) / one.microseconds for one in known]
-    return f"{shown} ±{max(errors):.0%}"
+    low, high = min(one.low for one in known), max(one.high for one in known)
+    return f"{shown} ({interval_text(low, high, shown.rpartition(' ')[2])})"
 
 
 def estimate_text(known: Sequence[Latency]) -> str:
@@ -297,13 +321,13 @@ def stopped_by(target: TargetReport) -> tuple[str, str] | None:
     return next(((one.op, one.rule) for one in target.findings if one.severity in STOPPING), ("", ""))
 
 
-def reason_of(report: Report, target: TargetReport) -> str:
-    """Return why a target has no program, in one sentence; empty where it has one."""
+def reason_of(report: Report, target: TargetReport, alike: Collection[str] = ()) -> str:
+    """Return why a target has no program, and those that fare alike, in one sentence; empty where it has one."""
     if target.runs != NO:
         return ""
     stopping = next((one for one in target.findings if one.severity in STOPPING), None)
     if stopping is not None:
-        return with_shop_name(report, stopping)
+        return shop_message(report, stopping, alike)
     return target.failure.splitlines()[0] if target.failure else ""
 
 
@@ -332,7 +356,7 @@ def runs_texts(report: Report) -> list[str]:
     if any(one.path == COREML for one in report.targets):
         shares = [one.placement.on_engine for one in report.targets if one.placement is not None]
         low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
-        share = low if low == high else f"{low} to {high}"
+        share = ("none" if low == "0%" else low) if low == high else f"{low} to {high}"
         return [f"runs through Core ML, {share} of its operations on the engine"]
     chips = {word: [name for one in report.targets if one.runs == word for name in names_of(one)]
              for word in (YES, SPLIT, NO)}  # fmt: skip
@@ -348,13 +372,14 @@ def runs_texts(report: Report) -> list[str]:
 
 
 def counted_chips(names: Sequence[str], total: int) -> str:
-    """Return chips by name if they are few, else their number.
+    """Return chips by name if the names are short, else their number.
 
-    >>> counted_chips(["a", "b"], 2), counted_chips(list("abcd"), 4), counted_chips(list("abcd"), 9)
-    ('a, b', 'all 4 chips', '4 of 9 chips')
+    >>> counted_chips(["a", "b"], 2), counted_chips(list("abcd"), 4), counted_chips(list("abcdefghij"), 20)
+    ('a, b', 'all 4 chips', '10 of 20 chips')
     """
-    if len(names) <= FEW:
-        return ", ".join(names)
+    joined = joined_names(names)
+    if len(names) <= FEW or (len(names) < total and len(joined) <= SHORT):
+        return joined
     return f"all {total} chips" if len(names) == total else f"{len(names)} of {total} chips"
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aneforge.report.model import Latency
 
-__all__ = ["bytes_text", "latency_text", "time_text"]
+__all__ = ["bytes_text", "interval_text", "latency_text", "time_text"]
 
+SCALES = {"µs": 1.0, "ms": 1e3, "s": 1e6}
+"""Microseconds of a unit of time."""
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -36,17 +38,28 @@ def time_text(microseconds: float) -> str:
     return f"{value:.0f} {units[0]}" if value >= 99.95 else f"{value:.1f} {units[0]}"
 
 
+def interval_text(low: float, high: float, unit: str) -> str:
+    """Return an interval of microseconds in the unit of the time that stands before it.
+
+    >>> interval_text(37.2, 174.1, "µs"), interval_text(790.0, 1650.0, "ms"), interval_text(8.0, 20.0, "µs")
+    ('37-174', '0.79-1.6', '8.0-20')
+    """
+    values = low / SCALES[unit], high / SCALES[unit]
+    texts = [f"{value:.{0 if value >= 9.95 else 1 if value >= 0.995 else 2}f}" for value in values]
+    return "-".join(texts)
+
+
 def latency_text(latency: Latency | None) -> str:
-    """Return a predicted time with its error: the larger side of the interval, as a share.
+    """Return a predicted time, and the interval that should hold it.
 
     >>> from aneforge.evidence import EvidenceKind
     >>> from aneforge.report.model import Latency
     >>> latency_text(Latency(1000.0, 700.0, 1400.0, EvidenceKind.INFERRED)), latency_text(None)
-    ('1.0 ms ±40%', '')
+    ('1.0 ms (0.70-1.4)', '')
     """
     if latency is None:
         return ""
+    text = time_text(latency.microseconds)
     if latency.microseconds <= 0:
-        return time_text(latency.microseconds)
-    error = max(latency.high - latency.microseconds, latency.microseconds - latency.low) / latency.microseconds
-    return f"{time_text(latency.microseconds)} ±{error:.0%}"
+        return text
+    return f"{text} ({interval_text(latency.low, latency.high, text.rpartition(' ')[2])})"

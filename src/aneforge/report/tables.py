@@ -7,10 +7,11 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, names_once
+from aneforge.report.finding_keys import kind_of
+from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, limit_text, names_once
 from aneforge.report.gate import outcome
-from aneforge.report.grouping import fold_results, group_findings, has_limit, kind_of
-from aneforge.report.headline import findings_text, result_rows, verdict_line, with_shop_name
+from aneforge.report.grouping import count_findings, fold_results
+from aneforge.report.headline import findings_text, result_rows, shop_message, verdict_line
 from aneforge.report.model import COREML, DIRECT
 from aneforge.report.numbers import bytes_text, latency_text
 from aneforge.report.time_shares import share_text
@@ -94,16 +95,16 @@ def finding_lines(report: Report) -> Iterator[str]:
     """Yield the findings, worst first, folded as the terminal folds them."""
     found = fold_results(report)
     if found:
-        yield from ("", f"## {findings_text(len(group_findings(report)))}, worst first", "")
+        yield from ("", f"## {findings_text(count_findings(report))}, worst first", "")
     for folded in found:
         one, finding = folded.first, folded.first.finding
         at = f" at `{one.node}`" if one.node else ""
         share = f", {share_text(folded.shares)}" if folded.shares else ""
         chips = chips_text(report, one.targets)
         yield f"- **{finding.severity}** `{finding.op}`{at}{more_text(folded)} on {chips} ({finding.rule}{share})"
-        yield f"    - {cell(with_shop_name(report, finding))}"
-        if has_limit(finding):
-            yield f"    - seen: {finding.seen}, limit: {finding.limit}"
+        yield f"    - {cell(shop_message(report, finding, one.targets))}"
+        if limit := limit_text(finding):
+            yield f"    - {limit}"
         if finding.remedy:
             yield f"    - remedy: {cell(finding.remedy)}"
         yield f"    - evidence: {cell(evidence_by_chip(report, one))}"
@@ -215,7 +216,8 @@ def annotation(report: Report, folded: Folded, *, fails: bool) -> str:
     remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
     also = f" Also: {', '.join(names_once(folded.others))}." if folded.others else ""
     known = f" Evidence: {evidence_by_chip(report, one)}."
-    text = f"{node}{with_shop_name(report, finding)} ({chips_text(report, one.targets)}){remedy}{known}{also}"
+    message = f"{shop_message(report, finding, one.targets)} ({chips_text(report, one.targets)})"
+    text = f"{node}{message}{remedy}{known}{also}"
     return f"::{level} {','.join(properties)}::{escaped(text)}"
 
 

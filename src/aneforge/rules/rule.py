@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from aneforge.rules.subject import Subject
     from aneforge.targets import Fact, Property, Target
 
-__all__ = ["Finding", "Relation", "Rule", "Seen", "Severity", "rule"]
+__all__ = ["Finding", "Relation", "Rule", "Seen", "Severity", "plain_text", "rule"]
+
+LARGE = 1e7
+"""A number without a fraction is written out below it."""
 
 
 class Severity(StrEnum):
@@ -313,7 +316,7 @@ class Rule:
     def _finding(self, subject: Subject, target: Target, seen: Seen, bound: Fact) -> Finding:
         limit = bound.value if seen.limit is None else seen.limit
         message = self.message.format(
-            op=subject.op, seen=seen.value, what=seen.what, limit=plain_text(limit), target=target.name
+            op=subject.op, seen=plain_text(seen.value), what=seen.what, limit=plain_text(limit), target=target.name
         )
         return Finding(
             rule=self.id,
@@ -422,11 +425,13 @@ def number_seen(seen: Seen) -> float:
 def plain_text(value: Value) -> str:
     """Return a bound as it stands in a message.
 
-    >>> plain_text(16384), plain_text(("fp16", "uint8"))
-    ('16384', 'fp16, uint8')
+    >>> plain_text(16384), plain_text(("fp16", "uint8")), plain_text(65504.0), plain_text(1e9)
+    ('16384', 'fp16, uint8', '65504', '1e+09')
     """
     if isinstance(value, Enum):
         return value.name
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() and abs(value) < LARGE else f"{value:.6g}"
     return ", ".join(str(item) for item in value) if isinstance(value, tuple) else str(value)
 
 

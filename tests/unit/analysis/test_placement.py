@@ -100,7 +100,7 @@ def test_an_operation_without_a_tree_breaks_the_chain_and_is_named() -> None:
 def test_what_a_target_refuses_goes_elsewhere_through_coreml() -> None:
     found = af.placement(af.topk(af.input((1, 128)), 5), "m1", "coreml")
     assert found.operations[0].device is Device.CPU
-    assert "reject on the engine: ANE-FLOOR-002" in found.operations[0].reason
+    assert "reject on the engine (ANE-FLOOR-002)" in found.operations[0].reason
 
 
 def test_what_a_target_refuses_has_no_place_directly() -> None:

@@ -35,7 +35,7 @@ def test_a_package_is_judged_by_the_partition_of_core_ml(package: Path) -> None:
     assert found.placement is not None
     assert found.runs == "0% on the engine"
     assert found.placement.count("CPU") == 1
-    assert found.placement.reason.startswith("relu: oversize on the engine: ")
+    assert found.placement.reason.startswith("relu: oversize on the engine (ANE-EXTENT-001): ")
     assert found.latency is not None
     assert found.latency.low < found.latency.microseconds < found.latency.high
     assert {one.severity for one in found.findings} <= {"warn", "info"}

@@ -104,7 +104,7 @@ def test_ranges_never_prove_that_no_bits_are_lost() -> None:
     both = check(graph, NEW, CheckOptions(ranges={"x": 4.0}, samples={"x": sample})).targets[0]
     assert both.risk == "loss"
     seen, _, proven = both.risk_reason.partition("; ")
-    assert seen.startswith("seen with the sample inputs: first in linear, product grid: products of size")
+    assert seen.startswith("seen with the sample inputs: first in linear, product grid: products of about")
     assert proven.startswith("proven for all inputs within the ranges given: nothing becomes infinite")
 
 
@@ -164,9 +164,9 @@ def test_notes_are_told_once_with_a_count() -> None:
     parts = af.split(x, 8, axis=3)
     graph = af.Graph({f"y{number}": part for number, part in enumerate(parts)})
     made = compile_model(graph, OLD)
-    (crop,) = (note for note in made.notes if "a crop times 16" in note)
+    (crop,) = (note for note in made.notes if "copied times 16" in note)
     assert crop.endswith("(7 times, first at 'split_1')")
-    assert sum("a crop times 16" in note for note in check(graph, OLD).targets[0].notes) == 1
+    assert sum("copied times 16" in note for note in check(graph, OLD).targets[0].notes) == 1
     assert merge_notes([("a", ""), ("a", "")]) == ("a (2 times)",)
 
 

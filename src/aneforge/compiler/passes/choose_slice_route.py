@@ -59,7 +59,8 @@ def remark(axes: list[Axis], chosen: str, target: Target) -> str:
     if chosen == FIXED_POINT:
         most = target.limits.get("slice_saturation_magnitude")
         return (
-            f"begins inside the {axes[0].name.lower()}: a crop times 16 in fp16, magnitudes above {most} are infinite"
+            f"the slice begins inside the {axes[0].name.lower()} and is copied times 16 in fp16: "
+            f"magnitudes above {most} become infinite"
         )
     if chosen == UNKNOWN:
         return "not known: the format of its crop here"
@@ -92,7 +93,7 @@ class ChooseSliceRoute(Pass):
     After:
         %t1 = TE anec.slice(input = %t0) {begin = [0, 0, 0, 4], size = [1, 4, 8, 4]} : fp16[1, 4, 8, 4]
           chosen: {route = "crop", format = "q.4"}
-        note "choose-slice-route" %t1 "begins inside the width: a crop times 16 in fp16, magnitudes above 4094 are …"
+        note "choose-slice-route" %t1 "the slice begins inside the width and is copied times 16 in fp16: magnitudes …"
 
     A slice that begins inside the height decodes to crop mode too and was measured clean. Integers keep their own
     format. Two or more fixed-point slices of the width that are joined give wrong elements on such targets: a note and

@@ -229,7 +229,7 @@ def forward(to: Site, x: Term, *operands: Term | None, direction: str, **attribu
 
 def unrolled(build: Callable[..., list[Term]]) -> Decomposition:
     """Return the decomposition of a layer into its steps."""
-    return Decomposition("steps", "its steps one after another, linear and on gates", build, SAME_MATHEMATICS)
+    return Decomposition("steps", "a linear layer and gates for every step", build, SAME_MATHEMATICS)
 
 
 RNN = unrolled(rnn)

@@ -122,7 +122,7 @@ def target_entry(report: Report, target: TargetReport, blocks: Blocks) -> Json:
         "target": target.target,
         "title": target.title,
         "chip": joined_names(chips_of(target)),
-        "short": shop_name(target).rstrip("+"),
+        "short": shop_name(target),
         "reason": reason_of(report, target),
         "ok": target.ok,
         "runs": target.runs,

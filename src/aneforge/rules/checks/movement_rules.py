@@ -25,7 +25,7 @@ SPATIAL_AXES = 2
     ops={"transpose"},
 )
 def transposes_at_all(_: Subject) -> Iterator[Seen]:
-    """The engine of {target} transposes nothing by itself: its largest width is {limit}.
+    """By itself {target} transposes nothing: its largest width is {limit}.
 
     Remedy: not needed from a graph, where a transpose is always split there.
     """

@@ -29,7 +29,7 @@ def is_three_dimensional(subject: Subject) -> bool:
     trait=Trait.CONVOLUTION,
 )
 def depth_is_attested(subject: Subject) -> Iterator[Seen]:
-    """A three-dimensional convolution is beyond {target}: nothing attests it there.
+    """A three-dimensional convolution is not known to work on {target}: no source has seen one there.
 
     Remedy: convolve every plane by itself and add the results.
     """
