@@ -21,6 +21,7 @@ from aneforge.commands.own_files import ARCHIVE_COMMENT
 from aneforge.errors import GraphError, Location
 from aneforge.records import dataclass
 from aneforge.targets.schema import Entry
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     import os
@@ -366,6 +367,6 @@ def decoded(files: dict[str, bytes], name: str, form: type[Item], where: Locatio
         GraphError: It holds something else.
     """
     try:
-        return msgspec.json.decode(files[name], type=form)
+        return decode_typed(files[name], form)
     except (msgspec.DecodeError, RecursionError) as error:
         raise GraphError(f"{name} is damaged", location=where, seen=ascii(str(error))) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from aneforge.typed_decoding import decode_typed
+
 __all__ = ["Answer", "BadSample", "ChipAnswer", "SampleResult", "ShardResult", "decode", "encode"]
 
 
@@ -69,4 +71,4 @@ def decode(content: bytes) -> ShardResult:
     Raises:
         msgspec.MsgspecError: They hold none.
     """
-    return msgspec.msgpack.decode(content, type=ShardResult)
+    return decode_typed(content, ShardResult, msgspec.msgpack.decode)

@@ -17,6 +17,7 @@ import msgspec
 from aneforge.errors import GraphError, Location
 from aneforge.evaluation.results import ShardResult, decode
 from aneforge.records import dataclass
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -69,7 +70,7 @@ class RunFolder:
         file = self.path / RECORD
         if file.exists():
             try:
-                found = msgspec.json.decode(file.read_bytes(), type=RunRecord)
+                found = decode_typed(file.read_bytes(), RunRecord)
             except msgspec.MsgspecError:
                 found = None
             if found is None or found != record:

@@ -13,6 +13,7 @@ import msgspec
 
 from aneforge.errors import GraphError, Location
 from aneforge.report.model import VERSION, Report
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     import os
@@ -47,7 +48,7 @@ def report_from_json(text: str | bytes, place: str | None = None) -> Report:
     """
     where = Location(place) if place else None
     try:
-        head = msgspec.json.decode(text, type=Head)
+        head = decode_typed(text, Head)
     except msgspec.DecodeError as error:
         raise GraphError(
             "this is not a report of aneforge",
@@ -58,7 +59,7 @@ def report_from_json(text: str | bytes, place: str | None = None) -> Report:
     if head.version != VERSION:
         raise GraphError("the report has another version", location=where, seen=head.version, limit=VERSION)
     try:
-        return msgspec.json.decode(text, type=Report)
+        return decode_typed(text, Report)
     except msgspec.DecodeError as error:
         raise GraphError("the report is damaged", location=where, seen=str(error)) from None
 

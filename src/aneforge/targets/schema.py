@@ -14,6 +14,7 @@ import msgspec
 from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets.parsed_toml import parse_toml
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -305,6 +306,6 @@ def read(path: Path, form: type[FileType]) -> FileType:
         DataFileError: The file is not TOML, or a key in it is missing, misspelt or of the wrong type.
     """
     try:
-        return msgspec.convert(parse_toml(path), form)
+        return decode_typed(parse_toml(path), form, msgspec.convert)
     except msgspec.ValidationError as error:
         raise DataFileError(f"{path.name}: {error}") from error

@@ -27,6 +27,7 @@ from aneforge.errors import CheckpointError, Location
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
 from aneforge.runtime.saved.cache import ABANDONED_SECONDS, UNFINISHED
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -189,7 +190,7 @@ def header_of(held: Mapping[str, str], tensors: Mapping[str, Array]) -> Header:
             remedy="read other files with the library safetensors, and write to the values of parameters",
         )
     try:
-        header = msgspec.json.decode(held[KEY], type=Header)
+        header = decode_typed(held[KEY], Header)
     except msgspec.MsgspecError as error:
         raise CheckpointError(f"the header of the checkpoint is damaged: {error}") from None
     if header.form not in (FORM, WITHOUT_DIGEST):

@@ -8,6 +8,7 @@ import msgspec
 
 from aneforge.compiler.memory.plan import Memory, MemoryPlan
 from aneforge.errors import GraphError
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,6 @@ def plan_from_json(text: str) -> MemoryPlan:
         GraphError: The text is not a plan.
     """
     try:
-        return msgspec.json.decode(text, type=MemoryPlan)
+        return decode_typed(text, MemoryPlan)
     except msgspec.DecodeError as error:
         raise GraphError(f"this is not a memory plan: {error}") from None

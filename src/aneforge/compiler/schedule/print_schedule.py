@@ -8,6 +8,7 @@ import msgspec
 
 from aneforge.compiler.schedule.schedule import Schedule
 from aneforge.errors import GraphError
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,6 @@ def schedule_from_json(text: str) -> Schedule:
         GraphError: The text is not a schedule.
     """
     try:
-        return msgspec.json.decode(text, type=Schedule)
+        return decode_typed(text, Schedule)
     except msgspec.DecodeError as error:
         raise GraphError(f"this is not a schedule: {error}") from None

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from aneforge.typed_decoding import decode_typed
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -32,7 +34,7 @@ def public_operations() -> Mapping[str, Opsets]:
     {'ios15': {'x': 'fp16 fp32'}}
     """
     content = files("aneforge.formats.mil").joinpath("data/opsets.toml").read_bytes()
-    found = msgspec.toml.decode(content, type=dict[str, Opsets])
+    found = decode_typed(content, dict[str, Opsets], msgspec.toml.decode)
     return {**found, "write_state": {STATES: {"input": ANY, "data": ANY}}}  # made of an update of a state, at the end
 
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from aneforge.errors import GraphError, Location
+from aneforge.typed_decoding import decode_typed
 
 __all__ = ["MANIFEST", "MODEL_FOLDER", "inside", "model_file", "read_limited"]
 
@@ -55,7 +56,7 @@ def model_file(package: Path) -> Path:
         )
     content = read_limited(inside(package, MANIFEST, "the manifest"), MOST_MANIFEST, "the manifest")
     try:
-        manifest = msgspec.json.decode(content, type=Manifest)
+        manifest = decode_typed(content, Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise GraphError(f"the manifest of the package cannot be read: {error}", location=place) from None
     item = manifest.item_info_entries.get(manifest.root_model_identifier)

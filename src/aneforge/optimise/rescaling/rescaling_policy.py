@@ -8,6 +8,7 @@ from importlib.resources import files
 import msgspec
 
 from aneforge.errors import DataFileError
+from aneforge.typed_decoding import decode_typed
 
 __all__ = ["Policy", "policy"]
 
@@ -147,6 +148,6 @@ def policy() -> Policy:
         DataFileError: It is not as it should be.
     """
     try:
-        return msgspec.toml.decode(files("aneforge.optimise").joinpath(FILE).read_bytes(), type=Policy)
+        return decode_typed(files("aneforge.optimise").joinpath(FILE).read_bytes(), Policy, msgspec.toml.decode)
     except msgspec.DecodeError as error:
         raise DataFileError(f"{FILE}: {error}") from None

@@ -53,6 +53,7 @@ from aneforge.runtime.saved.records import (
     store_part,
 )
 from aneforge.targets import chip
+from aneforge.typed_decoding import decode_typed
 
 if TYPE_CHECKING:
     import os
@@ -186,7 +187,7 @@ def read_content(path: Path) -> tuple[Program, ModelFacts]:
     if hashlib.sha256(content).digest() != digest:
         raise damaged("its header is not the one that was written")
     try:
-        header = msgspec.json.decode(content, type=Header)
+        header = decode_typed(content, Header)
     except msgspec.MsgspecError as error:
         raise damaged(f"its header has another form: {error}") from error
     begin = align(PREFIX.size + header_bytes)
@@ -344,7 +345,7 @@ def weights_of(raw: msgspec.Raw) -> tuple[WeightReport, ...]:
         return ()
     from aneforge.optimise.compress.graphs import WeightReport as Report  # noqa: PLC0415 - most programs have none
 
-    return msgspec.json.decode(raw, type=tuple[Report, ...])
+    return decode_typed(raw, tuple[Report, ...])
 
 
 def check_zeros(gap: Array) -> None:
