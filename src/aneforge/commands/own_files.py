@@ -43,7 +43,7 @@ BEGINNINGS = tuple(
             rb'\{\s*"\$schema": "[^"]*sarif[^"]*"[^}]*"driver": \{\s*"name": "aneforge"',
             rb'\{"otherData": \{"tool": "aneforge"\}',  # a trace
             rb"<\?xml [^>]*\?>\s*<testsuites name=\"aneforge check\"",
-            rb"<!doctype html>(?s:.*)<title>[^<]*: aneforge (?:report|evaluation)</title>",
+            rb"<!(?i:doctype) html>(?s:.*)<title>[^<]*: aneforge (?:report|evaluation)</title>",
             rb"# .*\n\n\*\*(?:passed|failed)\*\*: ",  # Markdown
             ",".join(CSV_COLUMNS).encode(),
             rb"\xce\xfa\xef\xbe(?s:.*)\0aneforge \d[\w.]*\n",  # a compiled container: its identification

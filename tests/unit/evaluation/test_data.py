@@ -82,6 +82,7 @@ def test_broken_and_missing_images_are_counted_and_listed(capsys: pytest.Capture
     Path("images/0/cut.png").write_bytes(whole[: len(whole) // 2])
     Path("images/0/text.jpg").write_text("no image")
     Path("images/1/gone.png").symlink_to("nowhere.png")
+    Path("images/folder.png").mkdir()
     command = ["evaluate", "net.mil", "--data", "images", "-t", "m1", "--resize", "4", "--json", "a.json"]
     assert main.run(command) == 0
     shown = capsys.readouterr().out
@@ -164,6 +165,21 @@ def test_the_page_shows_the_samples_that_flip() -> None:
     assert "Samples with different answers" in page
     (picture,) = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
     assert Image.open(io.BytesIO(base64.b64decode(picture))).size == (6, 2)
+
+
+def test_the_same_command_replaces_what_it_wrote(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet files need pyarrow (the extra data)")
+    af.save_mil(classifier(), "net.mil")
+    np.savez("test.npz", x=drawn(2))
+    written = ["a.html", "a.json", "a.parquet"]
+    options = [text for name in written for text in (f"--{Path(name).suffix[1:]}", name)]
+    command = ["evaluate", "net.mil", "--data", "test.npz", "-t", "m1", "--out", "run", *options]
+    assert main.run(command) == 0
+    before = [Path(name).read_bytes() for name in written]
+    assert main.run(command) == 0, capsys.readouterr().err
+    assert [Path(name).read_bytes() for name in written] == before
+    Path("a.html").write_text("<!DOCTYPE html><title>mine</title>")
+    assert main.run(command) == 2
 
 
 def test_packages_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
