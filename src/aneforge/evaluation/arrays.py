@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -184,7 +185,9 @@ def rows_of_file(path: Path) -> Rows:
     """Return the array of an .npy file."""
     with path.open("rb") as stream:
         shape, dtype = read_header(stream)
-        return Rows(path, None, shape, dtype, stream.tell(), mapped=True)
+        begins = stream.tell()
+    expect_whole(shape, dtype, path.stat().st_size - begins)
+    return Rows(path, None, shape, dtype, begins, mapped=True)
 
 
 def rows_of_archive(path: Path) -> dict[str, Rows]:
@@ -195,6 +198,7 @@ def rows_of_archive(path: Path) -> dict[str, Rows]:
             with archive.open(member) as stream:
                 shape, dtype = read_header(cast("BinaryIO", stream))
                 begins, mapped = stream.tell(), member.compress_type == zipfile.ZIP_STORED
+            expect_whole(shape, dtype, member.file_size - begins)
             if mapped:
                 raw.seek(member.header_offset)
                 header = raw.read(LOCAL_HEADER)
@@ -203,6 +207,17 @@ def rows_of_archive(path: Path) -> dict[str, Rows]:
             name = member.filename.removesuffix(SUFFIX)
             found[name] = Rows(path, member.filename, shape, dtype, begins, mapped)
     return found
+
+
+def expect_whole(shape: tuple[int, ...], dtype: np.dtype[np.generic], left: int) -> None:
+    """Refuse an array that has fewer bytes than its header says.
+
+    Raises:
+        ValueError: It has.
+    """
+    needed = math.prod(shape) * dtype.itemsize
+    if left < needed:
+        raise ValueError(f"an array that is cut: {left:,} of {needed:,} bytes")
 
 
 def read_header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[np.generic]]:

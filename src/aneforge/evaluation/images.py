@@ -102,7 +102,8 @@ def open_images(folder: Path, labels: Labels | None) -> ImageFolder:
         MissingPackageError: Pillow is not installed.
     """
     expect_package("pillow")
-    files = tuple(sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES))
+    named = (file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES)
+    files = tuple(sorted(file for file in named if not file.is_dir()))
     if not files:
         raise GraphError(
             "there is no image in the folder",

@@ -51,7 +51,7 @@ def read_labels(path: Path) -> Labels:
     """Read labels from a CSV file: one column in the order of the samples, or names and labels; a header is skipped.
 
     Raises:
-        GraphError: It cannot be read, or a label is not an integer.
+        GraphError: It cannot be read, a label is not an integer, or a sample has two.
     """
     place = Location(str(path))
     try:
@@ -72,7 +72,12 @@ def read_labels(path: Path) -> Labels:
         raise GraphError("a label is not the number of a class", location=place, seen=wrong, limit="0, 1, 2, …")
     if widths == {1}:
         return Labels(place, tuple(int(row[0]) for row in rows))
-    return Labels(place, named={row[0].strip(): int(row[1]) for row in rows})
+    named: dict[str, int] = {}
+    for name, label in rows:
+        if named.setdefault(name.strip(), int(label)) != int(label):
+            seen = f"{named[name.strip()]} and {int(label)} for {name.strip()}"
+            raise GraphError("a sample has two labels", location=place, seen=seen)
+    return Labels(place, named=named)
 
 
 def is_integer(text: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, Location
+from aneforge.evaluation.samples import BadSampleError
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array
 
-__all__ = ["Metric", "MetricFunction", "metric_of"]
+__all__ = ["Metric", "MetricFunction", "measure", "metric_of"]
 
 MetricFunction = Callable[["Mapping[str, Array]", "int | None"], float]
 """A function of the outputs by name, without the axis of the batch, and of the label: a number."""
@@ -63,6 +64,18 @@ class Metric:
         if not callable(found):
             raise GraphError("there is no such metric", operation=self.module, seen=self.name)
         return cast("MetricFunction", found)
+
+
+def measure(metric: MetricFunction, outputs: Mapping[str, Array], label: int | None) -> float:
+    """Return what a metric gives for a sample.
+
+    Raises:
+        BadSampleError: It raises, or gives what is not a number.
+    """
+    try:
+        return float(metric(outputs, label))
+    except Exception as error:  # noqa: BLE001 - whatever the user's code does
+        raise BadSampleError(f"the metric raised {said(error)}") from None
 
 
 def metric_of(given: object) -> Metric | None:

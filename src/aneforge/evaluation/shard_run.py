@@ -21,7 +21,7 @@ from aneforge.engine.kernels.library import using
 from aneforge.errors import AneforgeError
 from aneforge.evaluation.images import decode_image
 from aneforge.evaluation.jobs import expect_same_build
-from aneforge.evaluation.metrics import said
+from aneforge.evaluation.metrics import measure, said
 from aneforge.evaluation.results import Answer, BadSample, ChipAnswer, SampleResult, ShardResult, encode
 from aneforge.evaluation.samples import BadSampleError
 from aneforge.graph.reference import evaluate
@@ -233,7 +233,7 @@ def sample_result(
 
 def answer_of(loaded: Loaded, outputs: Mapping[str, Array], label: int | None) -> Answer:
     """Return the classes, the margin and the metric of one side."""
-    metric = None if loaded.metric is None else float(loaded.metric(outputs, label))
+    metric = None if loaded.metric is None else measure(loaded.metric, outputs, label)
     if loaded.job.classes is None:
         return Answer((), None, metric)
     values = outputs[loaded.job.output].reshape(-1).astype(np.float64)

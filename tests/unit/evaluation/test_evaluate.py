@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -273,7 +274,9 @@ def test_a_metric_that_raises_names_its_sample() -> None:
         return float(outputs["scores"].size / (label or 0))
 
     found = evaluate(classifier(2), [(one, index) for index, one in enumerate(drawn(4))], FIRST, metric=fails)
-    assert [(bad.name, bad.reason) for bad in found.summary.bad] == [("0", "ZeroDivisionError: division by zero")]
+    assert [(bad.name, bad.reason) for bad in found.summary.bad] == [
+        ("0", "the metric raised ZeroDivisionError: division by zero")
+    ]
     assert found.summary.samples == 3
 
 
@@ -299,6 +302,18 @@ def test_arrays_that_do_not_fit_are_refused(arrays: dict[str, Array], message: s
         evaluate(classifier(), "test.npz", FIRST)
 
 
+def test_a_file_that_is_cut_is_refused() -> None:
+    np.save("test.npy", drawn(3))
+    whole = Path("test.npy").read_bytes()
+    Path("test.npy").write_bytes(whole[:-1])
+    with pytest.raises(GraphError, match=r"at test.npy: .*an array that is cut: 383 of 384 bytes"):
+        evaluate(classifier(), "test.npy", FIRST)
+    with zipfile.ZipFile("test.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", whole[:200])
+    with pytest.raises(GraphError, match="an array that is cut: 72 of 384 bytes"):
+        evaluate(classifier(), "test.npz", FIRST)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -306,6 +321,7 @@ def test_arrays_that_do_not_fit_are_refused(arrays: dict[str, Array], message: s
         ("name,label\n0,1\n1,2\n", "no label for 1 of 3 samples: 2"),
         ("1\ncat\n2\n", "a label is not the number of a class.*cat"),
         ("1,2,3\n", "not one column, or names and labels"),
+        ("0,1\n1,2\n2,3\n0,2\n", r"a sample has two labels \(seen 1 and 2 for 0\)"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(text: str, message: str) -> None:
