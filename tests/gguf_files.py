@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["convert", "pack_q4_k", "write_gguf"]
 
 TYPES = gguf.GGMLQuantizationType
-CALLED = {"mistral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+CALLED = {"mistral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "qwen3_5_text": "qwen35"}
 """Architectures by their names with Hugging Face that GGUF calls otherwise."""
+BARE = {"A_log": "", "dt_bias": "bias"}
+"""Tensors whose names with Hugging Face have no ending, and the ending that GGUF has."""
 
 
 def write_gguf(
@@ -68,6 +70,7 @@ def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationTyp
     rope = settings.get("rope_parameters")
     if isinstance(rope, dict):
         fields["rope.freq_base"] = float(cast("dict[str, float]", rope)["rope_theta"])
+        fields |= turned_fields(settings, cast("dict[str, float]", rope)) if architecture == "qwen35" else {}
     fields["rope.freq_base"] = float(cast("float", fields.get("rope.freq_base", 10000.0)))
     names = {hugging: ours for ours, hugging in form.whole.items()}
     found: dict[str, Array] = {}
@@ -75,10 +78,12 @@ def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationTyp
     heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
     for name in folder.tensors:
         stem, _, part = name.rpartition(".")
+        if part in BARE:
+            stem, part = name, BARE[part]
         if stem.startswith(form.prefix):
             number, _, inner = stem.removeprefix(form.prefix).partition(".")
             shared = re.sub(r"experts\.\d+\.", "experts.{expert}.", inner)
-            ours = next(key for key, hugging in form.layer.items() if hugging == shared)
+            ours = next(key for key, hugging in [*form.layer.items()][::-1] if hugging == shared)
             stored = f"blk.{number}.{ours}"
             if shared != inner:
                 experts.setdefault(f"{stored}.{part}", []).append(np.asarray(folder.read(name), np.float32))
@@ -90,14 +95,52 @@ def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationTyp
             count = int(cast("int", settings[heads[ours]]))
             split = values.reshape(count, 2, values.shape[0] // count // 2, *values.shape[1:])
             values = np.ascontiguousarray(split.swapaxes(1, 2)).reshape(values.shape)
-        if ours.endswith("norm"):
+        if architecture == "qwen35":
+            values = hybrid_values(ours, values, settings)
+        if ours.endswith("norm") and ours != "ssm_norm":
             values += np.float32(form.norm_offset)
         if ours in form.turned and part == "weight":
             values = np.ascontiguousarray(values.T)
-        found[f"{stored}.{part}"] = values[0] if ours in form.vectors else values
+        found[f"{stored}.{part}".removesuffix(".")] = values[0] if ours in form.vectors else values
     found |= {name: np.stack(values) for name, values in experts.items()}
     tensors = {name: encode(one, kind if one.ndim > 1 else TYPES.F32) for name, one in found.items()}
     return write_gguf(path, architecture, fields, tensors)
+
+
+def turned_fields(settings: Mapping[str, object], rope: Mapping[str, float]) -> dict[str, object]:
+    """Return the fields of a hybrid that are not settings by themselves."""
+    head, heads, width = (
+        cast("int", settings[name]) for name in ("head_dim", "linear_num_value_heads", "linear_value_head_dim")
+    )
+    return {
+        "rope.dimension_count": int(head * rope.get("partial_rotary_factor", 0.25)),
+        "ssm.inner_size": heads * width,
+    }
+
+
+def hybrid_values(part: str, values: Array, settings: Mapping[str, object]) -> Array:
+    """Return a tensor of a delta net as the conversion stores it: value heads tiled, rates of decay computed."""
+    keys, heads, key, value = (
+        cast("int", settings[f"linear_{name}"])
+        for name in ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
+    )
+
+    def tile(rows: Array, width: int) -> Array:
+        apart = rows.reshape(keys, heads // keys, width, *rows.shape[1:])
+        return np.ascontiguousarray(apart.swapaxes(0, 1)).reshape(rows.shape)
+
+    if part == "ssm_a":
+        return tile(-np.exp(values), 1)
+    if part in {"ssm_dt", "ssm_alpha", "ssm_beta"}:
+        return tile(values, 1)
+    if part == "attn_gate":
+        return tile(values, value)
+    if part == "ssm_out":
+        return np.ascontiguousarray(tile(np.ascontiguousarray(values.T), value).T)
+    if part in {"attn_qkv", "ssm_conv1d"}:
+        flat = values.reshape(values.shape[0], -1)
+        return np.concatenate([flat[: 2 * keys * key], tile(flat[2 * keys * key :], value)])
+    return values
 
 
 def encode(values: Array, kind: gguf.GGMLQuantizationType) -> tuple[Array, gguf.GGMLQuantizationType]:

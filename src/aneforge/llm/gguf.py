@@ -21,6 +21,17 @@ import numpy as np
 
 from aneforge.errors import CheckpointError, Location, UnsupportedModelError
 from aneforge.llm.checkpoint import StoredTensor
+from aneforge.llm.gguf_hybrids import (
+    BARE,
+    DELTA_LAYER,
+    DELTA_SETTINGS,
+    EXTRA_LAYERS,
+    OF_ALL_VALUES,
+    RATE,
+    TiledHeads,
+    delta_settings,
+    tiled_heads,
+)
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
 
@@ -125,6 +136,8 @@ class Form:
     """Matrices of one row, which the conversion stores as vectors."""
     implied: Mapping[str, object] = field(default_factory=dict[str, object])
     """Settings that the architecture implies and no field states."""
+    delta: bool = False
+    """Layers may be gated delta nets."""
 
 
 LLAMA = Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS)
@@ -147,6 +160,15 @@ FORMS: Mapping[str, Form] = {
         "model.layers.",
         EXPERTS_SETTINGS,
         implied={"model_type": "qwen3_moe", "norm_topk_prob": True},
+    ),
+    "qwen35": Form(
+        LLAMA_WHOLE,
+        {**LLAMA_LAYER, **DELTA_LAYER},
+        "model.layers.",
+        {**LLAMA_SETTINGS, **DELTA_SETTINGS},
+        norm_offset=1.0,
+        implied={"model_type": "qwen3_5_text"},
+        delta=True,
     ),
     "phi3": Form(LLAMA_WHOLE, {**LLAMA_LAYER, "ffn_up": "mlp.gate_up_proj"}, "model.layers.", LLAMA_SETTINGS),
     "gpt2": Form(
@@ -214,6 +236,10 @@ class Place:
     """One row of a matrix, stored without its axis of rows."""
     expert: int | None = None
     """Which of the experts that are stored together."""
+    tiled: TiledHeads | None = None
+    """Value heads that stand in the order of tiles."""
+    rate: bool = False
+    """Hugging Face stores the logarithm of the negative."""
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -279,6 +305,9 @@ class GgufCheckpoint:
         if form.settings is EXPERTS_SETTINGS:
             layers = cast("int", found.get("num_hidden_layers", 0))
             found["mlp_only_layers"] = [n for n in range(layers) if f"blk.{n}.{OF_EVERY_EXPERT}" not in self.stored]
+        if form.delta:
+            linear = [f"blk.{n}.{RATE}" in self.stored for n in range(cast("int", found.get("num_hidden_layers", 0)))]
+            found |= delta_settings(found, self.own(OF_ALL_VALUES), self.own(EXTRA_LAYERS), linear)
         if "token_embd.weight" in self.stored:
             found["vocab_size"] = int(self.stored["token_embd.weight"].shape.tolist()[-1])
         found["tie_word_embeddings"] = "output.weight" not in self.stored
@@ -308,7 +337,7 @@ class GgufCheckpoint:
             found.get("hidden_size"),
         )
         head = found.get("head_dim") or (width // heads if isinstance(width, int) and isinstance(heads, int) else None)
-        if isinstance(turned, int) and isinstance(head, int) and turned != head:
+        if isinstance(turned, int) and isinstance(head, int) and (turned != head or "full_attention_interval" in found):
             rope["partial_rotary_factor"] = turned / head
         return {"rope_parameters": rope}
 
@@ -341,6 +370,8 @@ class GgufCheckpoint:
         found: dict[str, Place] = {}
         for name, tensor in self.stored.items():
             stem, _, kind = name.rpartition(".")
+            if kind == RATE:
+                stem, kind = name, "weight"
             layer = LAYER.fullmatch(stem)
             part = layer["name"] if layer else stem
             theirs = (form.layer if layer else form.whole).get(part)
@@ -350,6 +381,8 @@ class GgufCheckpoint:
                 experts = range(int(tensor.shape.tolist()[-1])) if EXPERT in theirs else ()
                 if not experts:
                     found[f"{begin}{theirs}.{kind}"] = place
+                if form.delta and part in BARE:
+                    found[f"{begin}{theirs}"] = found.pop(f"{begin}{theirs}.{kind}")
                 for expert in experts:
                     found[f"{begin}{theirs}.{kind}".replace(EXPERT, str(expert))] = replace(place, expert=expert)
         return found
@@ -360,10 +393,12 @@ class GgufCheckpoint:
         heads = self.own(counts[part]) if form.paired and part in counts else None
         if heads is None and form.paired and part == "attn_k":
             heads = self.own("attention.head_count")
-        offset = form.norm_offset if part.endswith("norm") else 0.0
+        offset = form.norm_offset if part.endswith("norm") and part != "ssm_norm" else 0.0
         turned = part in form.turned and kind == "weight"
         vector = part in form.vectors and len(tensor.shape) == 1
-        return Place(tensor, heads if isinstance(heads, int) else 0, offset, turned, vector)
+        tiled = tiled_heads(part, self.settings) if form.delta else None
+        paired = heads if isinstance(heads, int) else 0
+        return Place(tensor, paired, offset, turned, vector, tiled=tiled, rate=form.delta and part == RATE)
 
     def read(self, name: str, rows: slice = slice(None)) -> Array:
         """Return a tensor, or rows of it; blocks become float32.
@@ -377,7 +412,15 @@ class GgufCheckpoint:
         if place.turned:
             return self.decoded(place, None).T[rows]
         wanted = np.arange(place.shape[0])[rows]
-        values = self.decoded(place, paired_rows(wanted, place.shape[0] // place.heads) if place.heads else wanted)
+        if place.heads:
+            wanted = paired_rows(wanted, place.shape[0] // place.heads)
+        if place.tiled is not None and not place.tiled.columns:
+            wanted = place.tiled.stored(wanted)
+        values = self.decoded(place, wanted)
+        if place.tiled is not None and place.tiled.columns:
+            values = values[:, place.tiled.stored(np.arange(place.shape[1]))]
+        if place.rate:
+            return np.log(-values)
         return values - values.dtype.type(place.offset) if place.offset else values
 
     def decoded(self, place: Place, rows: Array | None) -> Array:
