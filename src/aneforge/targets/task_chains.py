@@ -139,7 +139,7 @@ class ReductionChain:
     """Rows of all channels are the rows of one."""
 
 
-def planar_buffer(channels: int, width: int, base: int = 0) -> Buffer:
+def planar_buffer(channels: int, width: int) -> Buffer:
     """Return where the planar engine keeps a source on chip.
 
     >>> planar_buffer(64, 16)
@@ -147,12 +147,27 @@ def planar_buffer(channels: int, width: int, base: int = 0) -> Buffer:
     """
     channel = channel_bytes(width, PLANAR_WIDTH)
     packed = channels * channel
-    return Buffer(base, channel, planar_row(packed), packed, packed)
+    return Buffer(0, channel, planar_row(packed), packed, packed)
+
+
+def kept_buffer(channels: int, width: int, base: int = 0) -> Buffer:
+    """Return where the planar engine keeps a tensor that several tasks read: as a source, but whole rows of any width.
+
+    >>> kept_buffer(4, 600).channel, planar_buffer(4, 600).channel
+    (1200, 1024)
+    """
+    channel = channel_bytes(width, width)
+    packed = channels * channel
+    return Buffer(base, channel, planar_row(packed), packed)
 
 
 def repeated_buffer(channels: int, width: int) -> Buffer:
-    """Return where a repeated tensor stays on chip: at the beginning, without pads."""
-    channel = channel_bytes(width, NEURAL_WIDTH)
+    """Return where a repeated tensor stays on chip: at the beginning, whole and without pads.
+
+    >>> repeated_buffer(1, 130).channel
+    272
+    """
+    channel = channel_bytes(width, width)
     packed = channels * channel
     return Buffer(0, channel, packed, packed)
 
@@ -297,7 +312,7 @@ def turned_rows_chain(channels: int, height: int, width: int) -> ReductionChain:
     last = ChainTask(
         min(channels, 1 << back.most), Buffer(room, slot, BANK_BYTES, slot), end=room + width * slot, unit=back
     )
-    return ReductionChain(ReductionForm.TURNED_ROWS, channels, height, width, (copy, reduction, last), room)
+    return ReductionChain(ReductionForm.TURNED_ROWS, channels, height, width, (copy, reduction, last), last.end)
 
 
 def rows_on_chip(channels: int, width: int, groups: int, source: Buffer, result_at: int) -> ChainTask:
@@ -317,7 +332,7 @@ def softmax_chain(channels: int, height: int, width: int, on_chip: int) -> Chain
     Three buffers take turns: the source, then the reciprocal sums; the exponents; the maxima. Several rows are copied
     onto the chip first. The patch of the exponent has one row more as an exponent of two, for no known reason.
     """
-    held = replace(planar_buffer(channels, width), group=0)
+    held = kept_buffer(channels, width)
     size = held.row * height
     powers, maxima = replace(held, base=size), 2 * size
     slot = channels * BANK_BYTES
@@ -356,7 +371,7 @@ def layer_norm_chain(channels: int, width: int) -> Chain:
     """
     step = planar_row(channels * BANK_BYTES)
     mean = Buffer(0, BANK_BYTES, step, channels * BANK_BYTES)
-    held = replace(planar_buffer(channels, width, 2 * step), group=0)
+    held = kept_buffer(channels, width, 2 * step)
     patch = patch_log2(width, 1, PATCH_PIXELS_LOG2)
     first = ChainTask(1, replace(held, group=held.depth), result=mean, patch=patch)
     second = ChainTask(1, mean, held, replace(mean, base=step), patch=patch)

@@ -89,6 +89,11 @@ class TaskPlace:
     second: int = 0
     """Where a second source begins, after the first."""
 
+    @property
+    def end(self) -> int:
+        """Where the result begins: after the sources."""
+        return max(self.base, self.second) + self.row * self.held
+
 
 def ceil_log2(count: int) -> int:
     """Return the exponent of the next power of two.
@@ -171,13 +176,14 @@ def patch_log2(width: int, height: int, pixels_log2: int = 8) -> tuple[int, int]
 def tile_rows(height: int, row: int, kept: int = 0, on_chip: int = ON_CHIP) -> int:
     """Return how many rows of a map are on chip at a time, beside so many bytes that stay there.
 
-    Where not all fit, one row's room is left for the result; the rule was seen in one program and is inferred.
+    Where not all fit and leave room for a result, one row's room is left for it; the rule was seen in one program and
+    is inferred.
 
-    >>> tile_rows(16, 0x830), tile_rows(375, 0x2000)
-    (16, 255)
+    >>> tile_rows(16, 0x830), tile_rows(375, 0x2000), tile_rows(256, 0x2000)
+    (16, 255, 255)
     """
-    room = (on_chip - kept) // row
-    return height if height <= room else max(1, min(room - 1, height))
+    room = on_chip - kept
+    return height if row * height < room else max(1, min(room // row - 1, height))
 
 
 def convolution_rows(width: int, channels: int, kernel: Map) -> UnitRows:

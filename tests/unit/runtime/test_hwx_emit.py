@@ -114,6 +114,10 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "reciprocal": lambda: (source(*MAP).abs() + 0.5).inverse().relu(),
     "square": lambda: source(*MAP).square(),
     "scaled and repeated": lambda: (source(1, 24, 1, 1) - source(*MAP, name="y")) * 0.3,
+    "repeated wide rows": lambda: source(1, 3, 2, 130) - source(1, 1, 2, 130, name="y"),
+    "softmax of long rows": lambda: source(1, 3, 2, 600).softmax(-1),
+    "layer norm of long rows": lambda: layer_norm(source(1, 5, 1030)),
+    "linear of many rows": lambda: source(1, 150, 24).linear(weights(20, 24), weights(20)),
     "softmax of channels": lambda: source(*MAP).softmax(1),
     "softmax of rows": lambda: source(*MAP).softmax(2),
     "layer norm": lambda: layer_norm(source(1, 20, 40)),
@@ -168,6 +172,32 @@ def test_layouts_for_the_linux_driver_run_too() -> None:
         for style in ("v9", "v5")
     ]
     assert np.array_equal(outputs[0]["y"], outputs[1]["y"])
+
+
+@pytest.mark.parametrize("product", [True, False])
+def test_zeros_of_a_scaled_pair_keep_their_signs(*, product: bool) -> None:
+    x, y = source(1, 1, 1, 5), source(1, 1, 1, 5, name="y")
+    graph = (x * y if product else x + y) * -0.62
+    values = np.array([[0, -0.0, 1, 2, -1], [0, 1, -1, 0, -0.0]], np.float16)
+    given = {name: row.reshape(1, 1, 1, 5) for name, row in zip("xy", values, strict=True)}
+    expected = np.asarray(af.compile(graph, target="m1")(*given.values())).astype(np.float16)
+    (output,) = af.hwx.execute(af.hwx.emit(graph, "m1").files[0].container, given).outputs.values()
+    assert np.signbit(expected).any()
+    assert np.array_equal(expected.view(np.uint16), output.view(np.uint16))
+
+
+def test_a_map_that_just_fills_the_chip_leaves_a_row_for_its_result() -> None:
+    wide = af.conv(source(1, 256, 64, 64), weights(1, 256, 1, 1))
+    (task,) = af.hwx.tasks_of(af.hwx.emit(wide, "m1").files[0].container)
+    assert task.integer("common.tile_height") == 63
+    assert task.integer("l2.result_l2_base") == 63 * (task.integer("l2.source1_l2_row") or 0)
+
+
+def test_layers_that_do_not_fit_the_chip_cut_the_file() -> None:
+    x = source(1, 16384, 1, 16).relu().reshape((1, 16384, 16)).linear(weights(80, 16)).tanh()
+    made = af.hwx.emit(x.reshape((1, 16384, 1, 80)).abs(), "m1")
+    assert [one.reason[: len("ANE-EMIT-000")] for one in made.refused] == ["ANE-EMIT-007"] * len(made.refused)
+    assert [file.inputs for file in made.files] == [("x",)]
 
 
 def test_layers_without_a_known_program_cut_the_file() -> None:
@@ -245,6 +275,10 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
     "square product": (
         lambda: (x := source(1, 32, 32)) @ x,
         "ANE-EMIT-008: no program of a product by this constant is known",
+    ),
+    "row": (
+        lambda: source(1, 16384, 1, 80).abs().relu(),
+        "ANE-EMIT-007: the buffers of a task must fit the memory on chip",
     ),
     "both repeated": (
         lambda: source(1, 24, 1, 1) + source(1, 1, 6, 10, name="y"),

@@ -258,6 +258,13 @@ def test_inputs_must_be_those_of_the_program(inputs: Mapping[str, Array], messag
         execute(container_of(linked(copy_task()), TWO), inputs)
 
 
+def test_axes_of_one_element_may_be_left_out() -> None:
+    container, values = container_of(linked(copy_task()), TWO), drawn(0, SHAPE)
+    (whole,) = execute(container, {"x": values}).outputs.values()
+    (squeezed,) = execute(container, {"x": values[0]}).outputs.values()
+    assert np.array_equal(whole.view(np.uint16), squeezed.view(np.uint16))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

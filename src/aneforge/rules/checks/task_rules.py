@@ -242,7 +242,7 @@ def unknown_reduction(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-EMIT-007", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
 def on_chip_room(subject: Subject) -> Iterator[Seen]:
-    """The buffers of a task do not fit the memory on chip: {seen}.
+    """The buffers of a task do not fit the memory on chip, or its extents their registers: {seen}.
 
     Remedy: use smaller tensors.
     """

@@ -180,9 +180,8 @@ def emit_compiled(compiled: Compiled, *, style: str = "v9") -> EmittedProgram:
     by_name = {layer.name: layer for layer in program.layers}
     order = [by_name[name] for part in compiled.schedule.partitions for name in part.layers]
     planned, refused = plan_layers(order, compiled.plan)
-    parts = list(split_at_refused(order, planned))
-    files = tuple(emit_part(program, part, planned, style) for part in parts)
-    return EmittedProgram(files, refused, outputs_without_ports(program))
+    files, unfit = emit_parts(program, order, planned, style)
+    return EmittedProgram(files, in_order((*refused, *unfit), order), outputs_without_ports(program))
 
 
 def outputs_without_ports(program: Program) -> dict[str, str]:
@@ -206,8 +205,37 @@ def plan_layers(
         try:
             planned[layer.name] = steps_of(layer, plan.places_by_layer.get(layer.name))
         except HwxError as error:
-            refused.append(RefusedLayer(layer.name, layer.kind.name, str(error), layer.location))
+            refused.append(refused_layer(layer, error))
     return planned, tuple(refused)
+
+
+def refused_layer(layer: Layer, error: HwxError) -> RefusedLayer:
+    """Return a layer with the reason why it has no tasks."""
+    return RefusedLayer(layer.name, layer.kind.name, str(error), layer.location)
+
+
+def in_order(refused: Sequence[RefusedLayer], order: Sequence[Layer]) -> tuple[RefusedLayer, ...]:
+    """Return refused layers in the order of the program."""
+    places = {layer.name: place for place, layer in enumerate(order)}
+    return tuple(sorted(refused, key=lambda one: places[one.name]))
+
+
+def emit_parts(
+    program: Program, order: Sequence[Layer], planned: Mapping[str, tuple[Step, ...]], style: str
+) -> tuple[tuple[EmittedFile, ...], tuple[RefusedLayer, ...]]:
+    """Return the files of a program, and the layers whose tasks do not fit the chip, which are left out of them."""
+    refused: list[RefusedLayer] = []
+    while True:
+        kept = {name: steps for name, steps in planned.items() if name not in {one.name for one in refused}}
+        files: list[EmittedFile] = []
+        for part in split_at_refused(order, kept):
+            made = emit_part(program, part, kept, style)
+            if isinstance(made, RefusedLayer):
+                refused.append(made)
+                break
+            files.append(made)
+        else:
+            return tuple(files), tuple(refused)
 
 
 def split_at_refused(order: Sequence[Layer], planned: Mapping[str, object]) -> Iterable[list[Layer]]:
@@ -220,17 +248,23 @@ def split_at_refused(order: Sequence[Layer], planned: Mapping[str, object]) -> I
 
 def emit_part(
     program: Program, layers: Sequence[Layer], planned: Mapping[str, tuple[Step, ...]], style: str
-) -> EmittedFile:
-    """Return the container of some layers: what they read from outside is an input, what is read outside an output."""
+) -> EmittedFile | RefusedLayer:
+    """Return the container of some layers: what they read from outside is an input, what is read outside an output.
+
+    Where the tasks of a layer do not fit the chip, that layer is returned.
+    """
     homes = Homes.of(program, layers, style)
     pool = ConstantPool()
     drafts: list[Draft] = []
     owners: dict[int, TaskLayer] = {}
     for index, layer in enumerate(layers):
         if not homes.is_alias(layer):
-            for draft in emit_layer(layer, planned[layer.name], homes, pool):
-                owners[len(drafts)] = TaskLayer(layer.name, layer.kind.name)
-                drafts.append(draft)
+            try:
+                made = list(emit_layer(layer, planned[layer.name], homes, pool))
+            except HwxError as error:
+                return refused_layer(layer, error)
+            owners |= {len(drafts) + place: TaskLayer(layer.name, layer.kind.name) for place in range(len(made))}
+            drafts += made
         homes.release(index)
     tasks = link(drafts, GENERATION, full=STYLES[style].outputs_first)
     notes = "\n".join((f"aneforge {__version__}", INFERRED, *layer_lines(owners)))

@@ -59,7 +59,8 @@ class HwxRun:
 def execute(model: Container | str | os.PathLike[str], inputs: Mapping[str, Array]) -> HwxRun:
     """Run a compiled container: its own tasks in their order, on its own addresses, with the engine's arithmetic.
 
-    Inputs and outputs are arrays by the names of ports, [batch, channels, height, width].
+    Inputs and outputs are arrays by the names of ports, [batch, channels, height, width]; an input may leave out axes
+    of one element, or have them elsewhere.
 
     >>> import aneforge as af
     >>> x = af.input((1, 1, 1, 2), name="x")
@@ -110,10 +111,15 @@ def checked_inputs(inputs: Mapping[str, Array], ports: tuple[Port, ...]) -> dict
         if port.name not in inputs:
             raise GraphError(f"input {port.name!r} has no value", seen=sorted(inputs), limit=names)
         array = np.asarray(inputs[port.name])
-        if array.shape != port.shape or array.dtype.kind not in "fiu":
+        if without_ones(array.shape) != without_ones(port.shape) or array.dtype.kind not in "fiu":
             raise GraphError(
                 f"input {port.name!r} must be numbers of shape {port.shape}", seen=f"{array.dtype} {array.shape}"
             )
         with np.errstate(over="ignore"):
-            found[port.name] = np.ascontiguousarray(array.astype(np.float16))
+            found[port.name] = np.ascontiguousarray(array.astype(np.float16)).reshape(port.shape)
     return found
+
+
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without its axes of one element."""
+    return tuple(extent for extent in shape if extent != 1)

@@ -256,7 +256,7 @@ class SoftwareComputer:
         exact = combined(work.operation, signed(x, negated=work.negated[0]), signed(y, negated=work.negated[1]))
         if work.absolute:
             exact = np.abs(exact)
-        return to_fp16(exact * work.scale + work.offset)
+        return golden.apply_gain(exact, work.scale, work.offset or None)  # adding 0 would lose the sign of a zero
 
     def reduced(self, work: Reduction, x: Array) -> Array:
         """Return a reduction over the plane of every channel."""

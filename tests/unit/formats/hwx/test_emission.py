@@ -18,6 +18,9 @@ from aneforge.rules.rule import Severity
 from aneforge.targets.work_units import pass_place, planar_place
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.formats.hwx.descriptors.task import Task
     from golden_text import Golden
 
 SHAPE = [1, 32, 12, 20]
@@ -143,6 +146,15 @@ REFUSED = {
         Operation(op="softmax", x=[1, 512, 64, 64], axis=3),
         "ANE-EMIT-007: the buffers of a task must fit the memory on chip",
     ),
+    "rows on chip": (
+        Operation(op="reduce_sum", x=[1, 15, 1024, 375], axes=[1]),
+        "ANE-EMIT-007: the buffers of a task must fit the memory on chip",
+    ),
+    "many channels": (
+        Operation(op="reduce_sum", x=[1, 4096, 64, 1], axes=[1, 2]),
+        "ANE-EMIT-007: the extents of a task must fit their registers",
+    ),
+    "addresses": (Operation(op="relu", x=[1, 65536, 512, 64]), "ANE-EMIT-014: a tensor must fit the addresses"),
     "runtime rows": (Operation(op="matmul", x=[24, 8], w=[8, 8]), "ANE-EMIT-008: the rows of a runtime kernel must be"),
     "transposed": (
         Operation(op="matmul", x=[32, 8], w=[8, 8], transpose_y=True),
@@ -161,6 +173,25 @@ def test_refusals(name: str) -> None:
     operation, message = REFUSED[name]
     with pytest.raises(HwxError, match=message):
         emit_operation(operation, "h13")
+
+
+@pytest.mark.parametrize("target", ["h13", "h14", "h15", "h16", "h17", "h18"])
+@pytest.mark.parametrize("shape", [[1, 64, 256, 256], [1, 256, 64, 64], [1, 40000, 1, 40]])
+@pytest.mark.parametrize("operation", ["add", "abs", "relu", "softmax", "reduce_sum"])
+def test_maps_that_are_larger_than_the_chip_are_cut_or_refused_by_a_rule(
+    operation: str, shape: list[int], target: str
+) -> None:
+    given = Operation(op=operation, x=shape, y=shape if operation == "add" else None, axis=1, axes=[1])
+    tasks, refusal = tasks_or_refusal(given, target)
+    assert bool(tasks) is not refusal.startswith("ANE-EMIT-")
+    assert all((task.integer("common.tile_height") or 0) < shape[2] for task in tasks if shape[2] > 1)
+
+
+def tasks_or_refusal(operation: Operation, target: str) -> tuple[Sequence[Task], str]:
+    try:
+        return emit_operation(operation, target), ""
+    except HwxError as error:
+        return (), str(error)
 
 
 def test_what_later_generations_refuse() -> None:

@@ -26,6 +26,7 @@ from aneforge.formats.hwx.emission.surfaces import (
     Extent,
     Surface,
     buffer_values,
+    must_fit,
     result_values,
     source_values,
 )
@@ -103,6 +104,6 @@ def reciprocal_sum_task(
         "l2.source_config": SOURCE_BY_DMA,
         **buffer_values("source1", Buffer(0, place.channel, place.row, place.packed, place.packed)),
         "l2.result_config": RESULT_STREAMED,
-        "l2.result_l2_base": place.row * place.held,
+        "l2.result_l2_base": must_fit(place.end),
     }
     return Draft(values, full=True)

@@ -24,10 +24,19 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     broadcast_mask,
     operator_values,
 )
-from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, surface_of
+from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, must_fit, surface_of
 from aneforge.records import dataclass
 from aneforge.targets.task_chains import planar_buffer
-from aneforge.targets.work_units import CORES, NEURAL_WIDTH, ceil_log2, channel_bytes, patch_log2, second_base
+from aneforge.targets.work_units import (
+    CORES,
+    NEURAL_WIDTH,
+    ceil_log2,
+    channel_bytes,
+    patch_log2,
+    planar_place,
+    second_base,
+    tile_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -152,13 +161,14 @@ def framed_binary(generation: int, operator: Operator, extent: Extent, second: E
     """Return the task of two tensors; a second one that is repeated needs no copy here (inferred for broadcasts)."""
     style, layout = style_of(generation), layout_of(generation)
     buffer, other = (planar_buffer(one.channels, one.width) for one in (extent, second))
-    base = second_base(buffer.row, extent.height)
     mask = broadcast_mask(extent, second)
     if mask and generation == 11:
         raise HwxError("ANE-EMIT-010: no program of generation 11 with a repeated tensor is known", seen=second)
-    end = base + other.row * second.height
+    place = planar_place(extent.channels, extent.height, extent.width, sources=2)
+    base = second_base(buffer.row, extent.height) if mask else place.second
+    tile, end = (extent.height, base + other.row * second.height) if mask else (place.tile, place.end)
     values: Values = {
-        **planar_common(layout, extent, TWO_SOURCES),
+        **planar_common(layout, extent, TWO_SOURCES, tile),
         **({"common.source2_broadcast": mask} if mask else {}),
         **source_registers(style, extent, 1),
         **source_registers(style, second, 2),
@@ -173,14 +183,15 @@ def framed_one_source(generation: int, extent: Extent, change: Values) -> Task:
     """Return a task of the planar engine with one tensor; `change` names its bias, scale or function."""
     style, layout = style_of(generation), layout_of(generation)
     buffer = planar_buffer(extent.channels, extent.width)
+    place = planar_place(extent.channels, extent.height, extent.width)
     if style.wide_numbers:
         change = {name: whole_number(name, value) for name, value in change.items()}
     elif "pe.bias" in change or "pe.scale" in change:
         change = {"pe.scale": 1.0, **change}
     values: Values = {
-        **planar_common(layout, extent, ONE_SOURCE),
+        **planar_common(layout, extent, ONE_SOURCE, place.tile),
         **source_registers(style, extent, 1),
-        **chip_registers(style, buffer, buffer.row * extent.height, None),
+        **chip_registers(style, buffer, place.end, None),
         **change,
         **result_registers(style, extent),
     }
@@ -192,10 +203,10 @@ def whole_number(name: str, value: float | tuple[int, ...]) -> float | tuple[int
     return float(np.float16(value)) if name in {"pe.bias", "pe.scale"} and not isinstance(value, tuple) else value
 
 
-def planar_common(layout: Layout, extent: Extent, kind: int) -> Values:
+def planar_common(layout: Layout, extent: Extent, kind: int, tile: int) -> Values:
     """Return geometry and kind of a planar task."""
     across, down = patch_log2(extent.width, extent.height)
-    values = geometry(layout, extent, extent.height)
+    values = geometry(layout, extent, tile)
     always: Values = {"common.always": 1} if layout.generation == 11 else {}
     both: Values = {"common.source2_by_dma": 1} if layout.generation == 11 and kind == TWO_SOURCES else {}
     return {
@@ -269,7 +280,7 @@ def chip_registers(style: FramedStyle, first: Buffer, result_base: int, second: 
                 f"l2.source{number}_l2_depth": buffer.depth,
                 f"l2.source{number}_l2_group": buffer.group,
             }
-    return {**configs, **places, "l2.result_config": RESULT, "l2.result_l2_base": result_base}
+    return {**configs, **places, "l2.result_config": RESULT, "l2.result_l2_base": must_fit(result_base)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +332,7 @@ def framed_table(generation: int, extent: Extent, *, table: bool, epsilon: float
     )
     channel = channel_bytes(extent.width, split.width)
     packed = extent.channels * channel
+    tile = tile_rows(split.tile, packed)
     mac = (
         0x10_0000
         | (0x3C if style.flat else 0x1C) << 8
@@ -331,14 +343,14 @@ def framed_table(generation: int, extent: Extent, *, table: bool, epsilon: float
     values: Values = {
         "kernel_source.master": TABLE_KERNEL if table else IDLE_KERNEL,
         **({"kernel_source.table_config": TABLE_CONFIG, "kernel_source.table_size": TABLE_BYTES} if table else {}),
-        **geometry(layout, extent, split.tile),
+        **geometry(layout, extent, tile),
         **unicast_values(layout),
         **config_values(style, active, split.rows_log2),
         "common.lanes": split.units << 3,
         "common.task_info": style.network_id << 20,
         **({"common.dpe_category": 1} if accumulates else {}),
         **source_registers(style, extent, 1),
-        **chip_registers(style, Buffer(0, channel, packed, packed, packed), packed * split.tile, None),
+        **chip_registers(style, Buffer(0, channel, packed, packed, packed), packed * tile, None),
         **({"ne.kernel_config": 0x10082} if table else {}),
         "ne.mac_config": mac,
         **({"ne.accumulator_bias": epsilon} if epsilon is not None else {}),

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import SOURCE_BY_DMA, bypass, neural_values
-from aneforge.formats.hwx.emission.reduction_tasks import kept_result, must_fit
+from aneforge.formats.hwx.emission.reduction_tasks import kept_result
 from aneforge.formats.hwx.emission.surfaces import (
     STORED,
     Extent,
     Surface,
     buffer_values,
+    must_fit,
     result_values,
     source_values,
 )

@@ -16,6 +16,8 @@ from aneforge.formats.hwx.emission.surfaces import (
     Extent,
     Surface,
     buffer_values,
+    expect_extents,
+    must_fit,
     result_values,
     source_values,
 )
@@ -82,7 +84,13 @@ def neural_values(source: Extent, result: Extent, *, cores: int, place: TaskPlac
 
 
 def geometry_values(source: Extent, result: Extent, tile: int) -> Values:
-    """Return what every task says of its extents, and words that all tasks share."""
+    """Return what every task says of its extents, and words that all tasks share.
+
+    Raises:
+        HwxError: They do not fit their registers.
+    """
+    expect_extents(source)
+    expect_extents(result)
     return {
         "common.source_width": source.width,
         "common.source_height": source.height,
@@ -204,7 +212,7 @@ def single_convolution(
             "l2.source_config": SOURCE_BY_DMA,
             **buffer_values("source1", Buffer(0, place.channel, place.row, place.packed, place.packed)),
             "l2.result_config": RESULT_STREAMED,
-            "l2.result_l2_base": place.row * place.held,
+            "l2.result_l2_base": must_fit(place.end),
         },
         full=True,
     )
@@ -238,7 +246,7 @@ def split_convolution(
             "l2.source_config": SOURCE_KEPT if first else SOURCE_ON_CHIP,
             **buffer_values("source1", buffer),
             "l2.result_config": RESULT_STREAMED if first else RESULT_STREAMED_FROM_CHIP,
-            "l2.result_l2_base": place.row * place.held,
+            "l2.result_l2_base": must_fit(place.end),
         }
         drafts.append(Draft(values, Join(reads_chip=not first, leaves_on_chip=not last), full=True))
     return tuple(drafts)
@@ -268,7 +276,7 @@ def bypass(
         "l2.source_config": SOURCE_BY_DMA,
         **buffer_values("source1", Buffer(place.base, place.channel, place.row, place.packed, place.packed)),
         **(stream_values(streams) if streams else {}),
-        **bypass_result(result, place.base + place.row * place.tile),
+        **bypass_result(result, must_fit(place.end)),
     }
     copies = streams is None and not nonlinearity and operation == COPY
     return Draft(values, Join(leaves_on_chip=isinstance(result, Buffer), copies=copies), full=streams is not None)

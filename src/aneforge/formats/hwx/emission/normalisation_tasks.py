@@ -34,7 +34,6 @@ from aneforge.formats.hwx.emission.reduction_tasks import (
     KEPT_FROM_CHIP,
     Reduction,
     kept_result,
-    must_fit,
     planar_task_values,
     reduce_rows_on_chip,
 )
@@ -43,6 +42,7 @@ from aneforge.formats.hwx.emission.surfaces import (
     Extent,
     Surface,
     buffer_values,
+    must_fit,
     result_values,
     source_values,
 )

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import bypass, geometry_values, result_config
-from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, Surface, buffer_values, result_values, source_values
+from aneforge.formats.hwx.emission.surfaces import (
+    Buffer,
+    Extent,
+    Surface,
+    buffer_values,
+    must_fit,
+    result_values,
+    source_values,
+)
 from aneforge.records import dataclass
 from aneforge.targets.task_chains import repeated_buffer
 
@@ -114,7 +122,7 @@ def binary_task(
             **buffer_values("source1", placed_buffer(place)),
             **buffer_values("source2", other),
             "l2.result_config": RESULT_STREAMED,
-            "l2.result_l2_base": other.base + place.row * place.tile,
+            "l2.result_l2_base": must_fit(place.end),
         }
     )
 
@@ -129,7 +137,7 @@ def one_source_task(extent: Extent, place: TaskPlace, source: Surface, result: S
             "l2.source_config": SOURCE_BY_DMA,
             **buffer_values("source1", placed_buffer(place)),
             "l2.result_config": RESULT_STREAMED,
-            "l2.result_l2_base": place.row * place.tile,
+            "l2.result_l2_base": must_fit(place.end),
             **values,
         }
     )
@@ -209,6 +217,6 @@ def broadcast_tasks(
         **buffer_values("source1", placed_buffer(place, place.base)),
         **buffer_values("source2", held),
         "l2.result_config": RESULT_BESIDE_CHIP,
-        "l2.result_l2_base": place.base + place.row * place.tile,
+        "l2.result_l2_base": must_fit(place.end),
     }
     return bypass(repeated, copied, second, held), Draft(values, Join(reads_chip=True))

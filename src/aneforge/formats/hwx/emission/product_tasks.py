@@ -19,7 +19,6 @@ from aneforge.formats.hwx.emission.planar_tasks import ONE_SOURCE, SOURCE_BY_DMA
 from aneforge.formats.hwx.emission.reduction_tasks import (
     FROM_NEURAL_NAMED,
     SCRATCH_BAR,
-    must_fit,
     planar_task_values,
     transposing_copy,
 )
@@ -30,6 +29,7 @@ from aneforge.formats.hwx.emission.surfaces import (
     Extent,
     Surface,
     buffer_values,
+    must_fit,
     result_values,
     source_values,
     surface_of,

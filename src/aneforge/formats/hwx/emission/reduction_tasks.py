@@ -24,13 +24,13 @@ from aneforge.formats.hwx.emission.surfaces import (
     Extent,
     Surface,
     buffer_values,
+    must_fit,
     result_values,
     source_values,
     surface_of,
 )
 from aneforge.records import dataclass
 from aneforge.targets.task_chains import Buffer, ReductionForm
-from aneforge.targets.work_units import ON_CHIP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,17 +163,6 @@ def reduce_task(
 def planar_task_values(seen: Extent, place: ChainTask, *, kind: int) -> Values:
     """Return what tasks of the planar engine have in common, in the place that the plan gives them."""
     return planar_values(seen, seen, kind=kind, tile=place.tile, patch=place.patch or (0, 0))
-
-
-def must_fit(size: int) -> int:
-    """Return a size that fits the chip.
-
-    Raises:
-        HwxError: It does not.
-    """
-    if size >= ON_CHIP:
-        raise HwxError("ANE-EMIT-007: the buffers of a task must fit the memory on chip", seen=size, limit=ON_CHIP)
-    return size
 
 
 def channel_maximum(extent: Extent, place: ChainTask, source: Surface, result: Surface) -> Draft:

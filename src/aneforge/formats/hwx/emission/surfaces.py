@@ -6,9 +6,10 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from aneforge.errors import HwxError
 from aneforge.records import dataclass
 from aneforge.targets.task_chains import Buffer
-from aneforge.targets.work_units import round_to
+from aneforge.targets.work_units import ON_CHIP, round_to
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
@@ -20,11 +21,17 @@ __all__ = [
     "Extent",
     "Surface",
     "buffer_values",
+    "expect_extents",
+    "must_fit",
     "result_values",
     "source_values",
     "surface_of",
 ]
 
+ADDRESSES = 1 << 32
+"""Registers of the DMA hold addresses and strides of 32 bits."""
+LARGEST_SIDE, MOST_CHANNELS = (1 << 15) - 1, (1 << 17) - 1
+"""What registers of rows, columns and channels hold."""
 LINE = 64
 """Bytes: strides and addresses of the DMA are multiples of it."""
 FP16 = 0x2031
@@ -82,10 +89,15 @@ def surface_of(extent: Extent, bar: int, *, groups: int = 1, base: int = 0) -> S
 
     >>> surface_of(Extent(64, 8, 8), 4).depth
     32768
+
+    Raises:
+        HwxError: Its strides do not fit their registers.
     """
     row = max(LINE, round_to(2 * extent.width, LINE))
     plane = row * extent.height
     whole = plane * extent.channels
+    if whole >= ADDRESSES:
+        raise HwxError("ANE-EMIT-014: a tensor must fit the addresses of the DMA", seen=whole, limit=ADDRESSES)
     return Surface(bar=bar, row=row, plane=plane, depth=whole, group=whole // groups, base=base)
 
 
@@ -149,3 +161,25 @@ def buffer_values(which: str, buffer: Buffer) -> Values:
         f"l2.{which}_l2_depth": buffer.depth,
         f"l2.{which}_l2_group": buffer.group,
     }
+
+
+def must_fit(size: int) -> int:
+    """Return a size that fits the chip.
+
+    Raises:
+        HwxError: It does not.
+    """
+    if size >= ON_CHIP:
+        raise HwxError("ANE-EMIT-007: the buffers of a task must fit the memory on chip", seen=size, limit=ON_CHIP)
+    return size
+
+
+def expect_extents(extent: Extent) -> None:
+    """Check that the extents that a task sees fit their registers.
+
+    Raises:
+        HwxError: They do not.
+    """
+    if max(extent.height, extent.width) > LARGEST_SIDE or extent.channels > MOST_CHANNELS:
+        limit = f"{MOST_CHANNELS} channels of {LARGEST_SIDE} rows and columns"
+        raise HwxError("ANE-EMIT-007: the extents of a task must fit their registers", seen=extent, limit=limit)
