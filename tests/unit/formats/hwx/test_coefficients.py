@@ -120,6 +120,12 @@ def test_outputs_that_do_not_fill_a_tile_take_half_the_lanes() -> None:
     assert halves[:12].tolist() == [*weights[6:8, :, 0, 0].T.reshape(-1), *weights[35].reshape(-1)]
 
 
+def test_small_maps_take_more_lanes_whatever_is_left_over() -> None:
+    for side, expected in ((8, [(0, 32), (512, 16)]), (9, [(0, 16), (256, 16), (512, 16)])):
+        (plan,) = kernel_plans(convolution(4, 768, side, kernel=(1, 1), pads=(0, 0)))
+        assert [(tile.first, tile.lanes) for tile in plan.tiles] == expected
+
+
 def test_the_body_of_a_strided_kernel_is_bounded() -> None:
     one = convolution(8192, 16, kernel=(1, 1), pads=(0, 0), stride=(2, 2))
     with pytest.raises(HwxError, match="ANE-EMIT-004"):

@@ -64,6 +64,7 @@ def test_the_defect_of_generation_7_is_a_footnote_of_the_patch_register() -> Non
     assert "common.patch                           00000034  patch_width_log2=4, patch_height_log2=3 [1]" in old
     assert "Compiler defect: SetPatchSettings<7>" in old
     assert "Compiler defect" not in new
+    assert "[1]" not in disassemble((replace(framed_add(), records=()),))
 
 
 def test_every_word_of_real_programs_is_shown() -> None:

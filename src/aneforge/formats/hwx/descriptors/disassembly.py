@@ -111,7 +111,8 @@ def marked(unknown: int) -> str:
 def footnotes(tasks: Sequence[Task]) -> Iterator[str]:
     """Yield what is said below the tasks."""
     yield "?= marks an inferred field; unknown bits are set, and no source names them."
-    generations = dict.fromkeys(task.generation for task in tasks)
+    marked_tasks = (task for task in tasks if any(word.register and word.register.patch_width for word in task.words))
+    generations = dict.fromkeys(task.generation for task in marked_tasks)
     places = patch_places()
     for generation in generations:
         place = places[generation]

@@ -192,8 +192,7 @@ def lanes_of(convolution: Convolution, outputs: int) -> int:
     if outputs < CORES:
         return 1
     small = max(convolution.source.height, convolution.source.width) <= SMALL_SIDE
-    whole = outputs % (CORES * MOST_LANES_SMALL) == 0
-    most = convolution.most_lanes or (MOST_LANES_SMALL if small and whole else MOST_LANES)
+    most = convolution.most_lanes or (MOST_LANES_SMALL if small else MOST_LANES)
     return min(1 << ((outputs // CORES).bit_length() - 1), most)
 
 
