@@ -72,6 +72,11 @@ def dropped(x: Tensor, axes: tuple[int, ...], operation: str = "reduce_mean") ->
     return Tensor(build(operation, {"x": x}, {"axes": axes, "keep_dims": False}, None))
 
 
+def attention(x: Tensor) -> Tensor:
+    query, key, value = (x.linear(weights(24, 24), weights(24)) for _ in range(3))
+    return (query @ key.transpose((0, 2, 1)) * 0.2).softmax(-1) @ value
+
+
 def scaled_sum() -> Tensor:
     return ((source(*MAP) + source(*MAP, name="y")) * 0.3).sigmoid()
 
@@ -114,6 +119,10 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "reciprocal": lambda: (source(*MAP).abs() + 0.5).inverse().relu(),
     "square": lambda: source(*MAP).square(),
     "scaled and repeated": lambda: (source(1, 24, 1, 1) - source(*MAP, name="y")) * 0.3,
+    "scaled convolution": lambda: (af.conv(source(*MAP), weights(20, 24, 3, 3), pad=1) * -0.3).relu() + 0.5,
+    "scaled product": lambda: source(1, 32, 24) @ source(1, 24, 40, name="y") * 0.2,
+    "attention": lambda: attention(source(1, 32, 24)),
+    "attention of heads": lambda: af.mha(source(32, 64), *(weights(*one) for one in ((64, 64), (64,)) * 4), n_heads=2),
     "repeated wide rows": lambda: source(1, 3, 2, 130) - source(1, 1, 2, 130, name="y"),
     "softmax of long rows": lambda: source(1, 3, 2, 600).softmax(-1),
     "layer norm of long rows": lambda: layer_norm(source(1, 5, 1030)),

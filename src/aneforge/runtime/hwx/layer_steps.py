@@ -102,22 +102,32 @@ EXACT = frozenset(
 def fused_steps(layer: Layer, places: LayerPlaces) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
     """Return the steps of a layer with the stages that its own tasks compute, and the other stages.
 
-    A convolution has a bias and then a relu, a product by a constant has a bias, an operation of two tensors a scale.
+    A convolution has a bias or a scale and then a relu, a product by a constant has a bias, an operation of two tensors
+    a scale.
     """
     stages = tuple(stage for slot, stage in layer.epilogue if slot is not Slot.TRANSPOSE)
     if layer.kind.name == "convolution":
         biased = bool(stages) and stages[0].kind.name == "gain_offset_control"
         after = stages[1:] if biased else stages
-        relu = bool(after) and after[0].kind.name == "relu"
+        # Whether the scale comes before the nonlinearity is not known, so that a relu after one is a task of its own.
+        relu = bool(after) and after[0].kind.name == "relu" and not is_gain(stages[0])
         return convolution_steps(layer, places, stages[0] if biased else None, relu=relu), after[1:] if relu else after
+    if layer.kind.name == "matmul":
+        scale, after = scale_of(stages)
+        return product_steps(layer, places, scale), after
     if layer.kind.name == "linear":
         last = bool(stages) and stages[0].kind.name == "gain_offset_control"
         last = last and stages[0].integer("axis") % layer.result.rank == layer.result.rank - 1
         return linear_steps(layer, places, stages[0] if last else None), stages[1:] if last else stages
     if layer.kind.name in PAIRS:
-        gains = [stages[0].operands] if stages and is_gain(stages[0]) else []
-        return pair_steps(layer, places, scalar_of(gains[0]["gain"]) if gains else 1.0), stages[len(gains) :]
+        scale, after = scale_of(stages)
+        return pair_steps(layer, places, scale), after
     return core_steps(layer, places), stages
+
+
+def scale_of(stages: tuple[Stage, ...]) -> tuple[float, tuple[Stage, ...]]:
+    """Return the number that the first stage multiplies by, 1 where it does something else, and the stages after it."""
+    return (scalar_of(stages[0].operands["gain"]), stages[1:]) if stages and is_gain(stages[0]) else (1.0, stages)
 
 
 def is_gain(stage: Stage) -> bool:
@@ -306,8 +316,9 @@ def convolution_steps(layer: Layer, places: LayerPlaces, offset: Stage | None, *
     if isinstance(weights, Value):
         raise HwxError("ANE-EMIT-008: no program of a convolution by a tensor is known")
     held = fp16_values(weights)
-    bias = None if offset is None else bias_of(offset, held.shape[0])
-    convolution = replace(described_convolution(layer), bias=bias is not None, relu=relu)
+    scale = scalar_of(offset.operands["gain"]) if offset is not None and is_gain(offset) else 1.0
+    bias = None if offset is None or is_gain(offset) else bias_of(offset, held.shape[0])
+    convolution = replace(described_convolution(layer), bias=bias is not None, relu=relu, scale=scale)
     kernel_plans(convolution)
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 __all__ = ["linear_steps", "product_parts", "product_steps"]
 
 
-def product_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
+def product_steps(layer: Layer, places: LayerPlaces, scale: float = 1.0) -> tuple[Step, ...]:
     """Return the step of products of two tensors: one for each channel, in parts of as many rows as a kernel may have.
 
     Programs of single products of 16 to 128 rows were read; that others are made of them, and that a first tensor of
-    fewer rows is multiplied the other way round, is inferred.
+    fewer rows is multiplied the other way round, is inferred. They are scaled before they are rounded.
 
     Raises:
         HwxError: One is constant, a kernel is too large, or there are too few rows.
@@ -87,7 +87,9 @@ def product_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
             to = scratch.take(product) if back else end
             for part, shape in zip(plan.parts, shapes, strict=True):
                 some, rows = (one.at(one.base + part.first * one.plane) for one in (matrices[0], to))
-                tasks += runtime_product_tasks(shape, part.chain, some, matrices[1], rows, scratch_at=scratch.place)
+                tasks += runtime_product_tasks(
+                    shape, part.chain, some, matrices[1], rows, scratch_at=scratch.place, scale=scale
+                )
                 scratch.place += runtime_kernel_size(part.rows, kernel.columns)
             if back:
                 tasks += back.emit([to], end, pool, 0)

@@ -42,6 +42,8 @@ class Convolution:
     groups: int = 1
     bias: bool = False
     relu: bool = False
+    scale: float = 1.0
+    """What sums are multiplied by before they are rounded."""
     most_lanes: int | None = None
     """Lanes of a core at most, where a rule of the operation sets it."""
 

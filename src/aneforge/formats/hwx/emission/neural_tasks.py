@@ -145,7 +145,10 @@ def result_config(surface: Surface, *, stored: bool = False) -> int:
 
 
 def convolution_values(convolution: Convolution, plan: KernelPlan, place: TaskPlace | ChainTask) -> Values:
-    """Return the words of a convolution task without its tensors and streams."""
+    """Return the words of a convolution task without its tensors and streams.
+
+    Another scale than 1 is inferred: the register is known, no program that sets it.
+    """
     grouped = not convolution.depthwise
     source = replace(convolution.source, channels=convolution.group_source if grouped else convolution.groups)
     result = replace(convolution.result, channels=plan.outputs)
@@ -165,6 +168,7 @@ def convolution_values(convolution: Convolution, plan: KernelPlan, place: TaskPl
         "ne.sparse_kernel": int(plan.sparse),
         "ne.has_bias": int(convolution.bias),
         "ne.nonlinearity": RELU if convolution.relu else 0,
+        "ne.post_scale": convolution.scale,
     }
 
 

@@ -130,7 +130,14 @@ def runtime_kernel_size(rows: int, contracted: int) -> int:
 
 
 def runtime_product_tasks(
-    shape: tuple[int, int, int], chain: Chain, first: Surface, second: Surface, result: Surface, *, scratch_at: int = 0
+    shape: tuple[int, int, int],
+    chain: Chain,
+    first: Surface,
+    second: Surface,
+    result: Surface,
+    *,
+    scratch_at: int = 0,
+    scale: float = 1.0,
 ) -> tuple[Draft, ...]:
     """Return the tasks of x · y: x is packed into scratch as a kernel, y is the map that it is applied to.
 
@@ -168,7 +175,7 @@ def runtime_product_tasks(
         }
     )
     source = Extent(contracted, 1, columns)
-    convolution = Convolution(source=source, result=replace(source, channels=rows), most_lanes=lanes)
+    convolution = Convolution(source=source, result=replace(source, channels=rows), scale=scale, most_lanes=lanes)
     return pack, runtime_convolution(convolution, multiplied, scratch_at, (second, result))
 
 
