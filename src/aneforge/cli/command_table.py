@@ -12,7 +12,7 @@ from aneforge.targets.names import EXAMPLES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["COMMANDS", "GROUPS", "help_of"]
+__all__ = ["COMMANDS", "GROUPS", "SUMMARIES", "help_of"]
 
 PLACES: Mapping[str, str] = {
     "check": "check:check",
@@ -70,6 +70,27 @@ GROUPS: Mapping[str, str] = {
     "trace": "Records of the dispatch library's calls.",
 }
 """What the commands of a group are for."""
+
+
+SUMMARIES: Mapping[str, str] = {
+    "check": "Will it run, why not, how fast, how exact, what to change.",
+    "compile": "Compile models for one target and write the result.",
+    "run": "Run a model on the exact engine, as a chip would.",
+    "compare": "Compare chips, or one with float, onnxruntime, your own.",
+    "evaluate": "Accuracy and agreement of every chip over a data set.",
+    "reduce": "Find the smallest part of a model that shows a problem.",
+    "diff": "Show what changed between two reports.",
+    "explain": "Explain a rule, chip, operation, or any printed word.",
+    "ops": "List operations and what becomes of them on each chip.",
+    "routes": "List the routes to the engine and what a call costs.",
+    "bench": "Measure how fast the exact engine runs a model here.",
+    "dispatch-library": "Print the path of the dispatch library, and set it up.",
+    "doctor": "Say what is installed, and which backends work.",
+    "demo": "See what it does in one screen; no file needed.",
+    "llm": "Language models: from a checkpoint to tokens.",
+    "invoker": "Executables that run networks for other programs.",
+}
+"""What a command does, in the words of the list of commands: each is one line there."""
 
 
 def help_of(command: Callable[..., None]) -> str:

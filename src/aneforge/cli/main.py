@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 
 import typer
 
-from aneforge.cli.command_table import COMMANDS, GROUPS, help_of
+from aneforge.cli.command_table import COMMANDS, GROUPS, SUMMARIES, help_of
 from aneforge.cli.error_messages import DEBUG, complain, report_error
 from aneforge.cli.plain_parameters import PlainCommand, PlainGroup
 
@@ -89,10 +89,13 @@ def build_app(names: Iterable[str]) -> typer.Typer:
         if group and group not in groups:
             groups[group] = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None, help=GROUPS[group])
         command = COMMANDS[name]
-        (groups[group] if group else made).command(last, cls=PlainCommand, help=help_of(command))(guarded(command))
+        add = (groups[group] if group else made).command(
+            last, cls=PlainCommand, help=help_of(command), short_help=SUMMARIES.get(name)
+        )
+        add(guarded(command))
     for name in GROUPS:
         if name in groups:
-            made.add_typer(groups[name], name=name)
+            made.add_typer(groups[name], name=name, short_help=SUMMARIES.get(name))
     return made
 
 

@@ -65,8 +65,7 @@ def feed_ports(
     if missing and seed is None:
         wanted = ", ".join(f"{name} {list(inputs[name].shape)}" for name in missing)
         raise GraphError(
-            "inputs have no values",
-            seen=f"missing {wanted}",
+            f"no values are given for {'input' if len(missing) == 1 else 'inputs'} {wanted}",
             remedy="give them with --inputs FILE.npz (np.savez), or draw them with --seed 0",
         )
     made = {name: values[name] if name in values else drawn(kind, generator) for name, kind in inputs.items()}

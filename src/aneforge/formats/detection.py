@@ -193,10 +193,9 @@ def folder_format(path: Path, place: Location) -> ModelFormat:
         (None, "give a model's file"),
     )
     raise GraphError(
-        "the folder is not a model that can be read" if seen else "the folder is not a model",
+        f"the folder is not a model{' that can be read' if seen else ''}: expected one with {' or '.join(marks)}"
+        f"{f', got {seen}' if seen else ''}",
         location=place,
-        seen=seen,
-        limit=f"a folder with {', '.join(marks)}",
         remedy=remedy,
     )
 
@@ -306,10 +305,8 @@ def unknown(path: Path, head: bytes, place: Location) -> GraphError:
             "the file is not a model that can be read", location=place, seen=found.seen, remedy=found.remedy
         )
     return GraphError(
-        "the file is not a model of a format that is known",
+        f"unknown format: expected {KNOWN}; got a file that begins with {head[:12]!r}",
         location=place,
-        seen=f"a file that begins with {head[:12]!r}",
-        limit=KNOWN,
         remedy="export the model in one of these formats",
     )
 

@@ -132,9 +132,7 @@ def level_of(opt: object) -> Level:
         case _:
             pass
     raise GraphError(
-        "opt must be a level of optimisation",
-        seen=repr(cast("object", opt)),
-        limit='0, None, False, "routes", 1, 2 or "max"',
+        f"unknown level of opt: expected 0, None, False, 'routes', 1, 2 or 'max', got {cast('object', opt)!r}"
     )
 
 

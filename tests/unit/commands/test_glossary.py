@@ -59,6 +59,7 @@ def test_every_word_of_a_table_is_explained(words: type[StrEnum]) -> None:
 def test_other_words_that_are_printed_are_explained() -> None:
     states = [state.name.lower().replace("_", " ") for state in AllocationState]
     columns = ["nat", "dec", "over", "rej", "prog", "latency", "weights", "on chip", "fp16", "exact"]
+    columns += ["top cost", "host copies", "interval", "SNR", "baseline", "kernels", "GMAC/s", "p99", "peak on chip"]
     assert [word for word in (*states, *columns, SAME, MAY_DIFFER, DIFFERS) if find_term(word) is None] == []
 
 

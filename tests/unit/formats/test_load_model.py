@@ -111,9 +111,9 @@ NONE: dict[str, tuple[bytes, str]] = {
     "array": (b"\x93NUMPY\x01\x00", "a NumPy array.*--inputs"),
     "program": (b"\x89ANEPRG\n\x02\x00\x00\x00", "a program that was compiled for one target.*aneforge run FILE"),
     "pointer": (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
-    "huge varint": (b"\xff" * 64, "not a model of a format that is known"),
+    "huge varint": (b"\xff" * 64, "unknown format: expected ONNX model, "),
     "cut zip": (b"PK\x03\x04broken", "a zip archive that is cut off"),
-    "huge length": (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "not a model of a format that is known"),
+    "huge length": (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "unknown format: expected ONNX model, "),
 }
 
 
