@@ -61,12 +61,12 @@ class Cluster:
         """Yield shards as workers finish them.
 
         Raises:
-            GraphError: The scheduler is not there or has no worker, or a worker has another version of the package.
+            GraphError: The scheduler is not there, goes away or has no worker, or a worker has another version.
             MissingPackageError: Dask is not installed.
         """
         expect_package("distributed")
         expect_same_build(job)
-        with self.client() as client:
+        with self.client() as client, connected(client):
             expect_one_version(client)
             yield from run_on(client, job, shards)
 
@@ -76,11 +76,11 @@ class Cluster:
         """Yield what workers made of items, by their numbers, as they finish: a result, or the error instead.
 
         Raises:
-            GraphError: The scheduler is not there or has no worker, or a worker has another version of the package.
+            GraphError: The scheduler is not there, goes away or has no worker, or a worker has another version.
             MissingPackageError: Dask is not installed.
         """
         expect_package("distributed")
-        with self.client() as client:
+        with self.client() as client, connected(client):
             expect_one_version(client)
             yield from map_on(client, function, items)
 
@@ -102,17 +102,51 @@ class Cluster:
             ):
                 yield client
             return
-        try:
-            client = distributed.Client(self.scheduler, timeout=PATIENCE, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise GraphError(
-                "the scheduler does not answer",
-                operation=self.scheduler,
-                seen=said(error),
-                remedy="start one with `dask scheduler` and workers with `dask worker`, or use --workers",
-            ) from None
-        with client:
-            yield client
+        with without_log():
+            try:
+                client = distributed.Client(self.scheduler, timeout=PATIENCE, set_as_default=False)
+            except (OSError, ValueError) as error:
+                raise GraphError(
+                    "the scheduler does not answer",
+                    operation=self.scheduler,
+                    seen=said(error),
+                    remedy="start one with `dask scheduler` and workers with `dask worker`, or use --workers",
+                ) from None
+            with client:
+                yield client
+
+
+@contextmanager
+def without_log() -> Generator[None]:
+    """Keep Dask from writing the tracebacks of its client, whose errors are raised too."""
+    logger = logging.getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def connected(client: Client) -> Generator[None]:
+    """Turn whatever a client raises once its scheduler is gone into one sentence.
+
+    Raises:
+        GraphError: The scheduler went away.
+    """
+    try:
+        yield
+    except GraphError:
+        raise
+    except Exception as error:
+        if client.status == "running":
+            raise
+        raise GraphError(
+            "the scheduler went away",
+            seen=said(error),
+            remedy="start it again; what was computed is kept, and the same command goes on from there",
+        ) from None
 
 
 def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finished | FailedShard]:

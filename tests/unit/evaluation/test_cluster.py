@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,7 +106,9 @@ def test_a_sample_that_raises_and_one_that_ends_its_worker_are_reported(
     found = evaluate(
         classifier(), list(drawn(12)), FIRST, labels=labels, metric=metric, shard=2, scheduler=cluster.scheduler_address
     )
-    assert [(bad.name, bad.reason) for bad in found.summary.bad] == [("1", "RuntimeError: no such luck")]
+    assert [(bad.name, bad.reason) for bad in found.summary.bad] == [
+        ("1", "the metric raised RuntimeError: no such luck")
+    ]
     assert not found.ok
     assert ("6", "7") in [(one.first, one.last) for one in found.failed]
     assert {one.reason.partition(":")[0] for one in found.failed} == {"KilledWorker"}
@@ -161,6 +167,48 @@ def test_a_scheduler_that_is_not_there_is_one_error(monkeypatch: pytest.MonkeyPa
         evaluate(classifier(), [drawn(1)[0]], FIRST, scheduler="tcp://127.0.0.1:9")
     with pytest.raises(GraphError, match="a scheduler has its own workers"):
         evaluate(classifier(), [drawn(1)[0]], FIRST, scheduler="tcp://127.0.0.1:9", workers=2)
+
+
+def test_a_scheduler_that_goes_away_is_one_error_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = saved_data(tmp_path / "test.npz", 12)
+    alone = evaluate(classifier(), data, FIRST, shard=2, folder=tmp_path / "alone")
+    place, quiet = tmp_path / "scheduler.json", ["--no-dashboard", "--scheduler-file", str(tmp_path / "scheduler.json")]
+    commands = [["dask_scheduler", "--port", "0", "--host", "127.0.0.1"], ["dask_worker", "--nthreads", "1"]]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{name}", *options, *quiet],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for name, *options in commands
+    ]
+    try:
+        while not place.exists() or not place.read_text().endswith("}"):
+            assert started[0].poll() is None, "the scheduler did not start"
+            time.sleep(0.1)
+        address = json.loads(place.read_text())["address"]
+
+        def disturb(done: int, total: int | None) -> None:
+            assert total == 12
+            if done:
+                started[0].kill()
+
+        monkeypatch.setattr("aneforge.evaluation.cluster.PATIENCE", "10s")
+        monkeypatch.setattr("aneforge.evaluation.cluster.AHEAD", 1)
+        with pytest.raises(GraphError, match="the scheduler went away"):
+            evaluate(classifier(), data, FIRST, shard=2, folder=tmp_path / "run", scheduler=address, progress=disturb)
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+    assert "Traceback" not in capfd.readouterr().err
+    again = evaluate(classifier(), data, FIRST, shard=2, folder=tmp_path / "run")
+    assert again.timing is not None
+    assert again.timing.samples < 12
+    assert contents(tmp_path / "run") == contents(tmp_path / "alone")
+    assert again.repeatable() == alone.repeatable()
 
 
 def test_processes_are_started_for_one_run() -> None:
