@@ -9,7 +9,7 @@ from aneforge.errors import HwxError, Location
 from aneforge.formats.hwx.ane_file import read_program
 from aneforge.formats.hwx.container import Direction
 from aneforge.ops.types import TensorType
-from aneforge.runtime.hwx.execute import execute
+from aneforge.runtime.hwx.execute import execute, with_axes_of_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,15 @@ def run_container(path: Path, inputs: Mapping[str, Array] | None, seed: int | No
     """
     container = read_program(path)
     types = {port.name: TensorType(port.shape) for port in container.ports if port.direction is Direction.INPUT}
-    values, _ = feed_ports(types, {}, inputs, seed)
+    given = (
+        None
+        if inputs is None
+        else {
+            name: with_axes_of_one(array, types[name].shape) if name in types else array
+            for name, array in inputs.items()
+        }
+    )
+    values, _ = feed_ports(types, {}, given, seed)
     try:
         return execute(container, values)
     except HwxError as error:

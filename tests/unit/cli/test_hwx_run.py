@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_outputs_are_written_and_labelled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("axes", [slice(None), 0])
+def test_outputs_are_written_and_labelled(tmp_path: Path, axes: slice | int) -> None:
     file, inputs, outputs = (tmp_path / name for name in ("copy.hwx", "x.npz", "y.npz"))
     hwx.write(container_of(linked(copy_task()), {"x": SHAPE, "y": SHAPE}), file)
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float16)
-    np.savez(inputs, x=x)
+    np.savez(inputs, x=x[axes])  # without the batch, an axis of one element, too
     done = CliRunner().invoke(main.whole_app(), ["hwx", "run", str(file), "--inputs", str(inputs), "-o", str(outputs)])
     assert done.exit_code == 0
     assert done.stdout.splitlines()[:2] == ["h13, 1 task: exact", "  why exact: nothing is computed"]

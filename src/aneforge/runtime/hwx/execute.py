@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["HwxRun", "execute", "target_of"]
+__all__ = ["HwxRun", "execute", "target_of", "with_axes_of_one"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,21 @@ def checked_inputs(inputs: Mapping[str, Array], ports: tuple[Port, ...]) -> dict
     for port in ports:
         if port.name not in inputs:
             raise GraphError(f"input {port.name!r} has no value", seen=sorted(inputs), limit=names)
-        array = np.asarray(inputs[port.name])
-        if without_ones(array.shape) != without_ones(port.shape) or array.dtype.kind not in "fiu":
+        array = with_axes_of_one(np.asarray(inputs[port.name]), port.shape)
+        if array.shape != port.shape or array.dtype.kind not in "fiu":
             raise GraphError(
                 f"input {port.name!r} must be numbers of shape {port.shape}", seen=f"{array.dtype} {array.shape}"
             )
         with np.errstate(over="ignore"):
-            found[port.name] = np.ascontiguousarray(array.astype(np.float16)).reshape(port.shape)
+            found[port.name] = np.ascontiguousarray(array.astype(np.float16))
     return found
 
 
-def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape without its axes of one element."""
-    return tuple(extent for extent in shape if extent != 1)
+def with_axes_of_one(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array in a shape that has other axes of one element; as it is where more differs.
+
+    >>> with_axes_of_one(np.zeros((3, 4)), (1, 3, 1, 4)).shape
+    (1, 3, 1, 4)
+    """
+    longer, given = ([extent for extent in one if extent != 1] for one in (shape, array.shape))
+    return array.reshape(shape) if longer == given else array
