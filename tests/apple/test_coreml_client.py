@@ -206,7 +206,7 @@ def test_an_audit_of_a_placement() -> None:
     assert str(found).endswith(
         "MLComputePlan agrees on 2 of 3 operations\n"
         "  conv #0: predicted CPU, planned ANE: differs\n"
-        "  cast (x_cast): in the plan alone, ?"
+        "  cast (x_cast): only in the plan, ?"
     )
     assert af.placement(network(), "h16g").audit is None
 

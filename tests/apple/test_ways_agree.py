@@ -302,7 +302,7 @@ def test_memory_is_lent_within_a_device_alone(way: Way, tmp_path: Path) -> None:
     ports = (DevicePort("x", 8),), (DevicePort("y", 8),)
     one, other = (way.device.compile(mil, *ports) for _ in range(2))
     stranger = SoftwareDevice().compile(mil, *ports, target="h16g")
-    with pytest.raises(NotSupportedError, match="memory is lent between programs of one device alone"):
+    with pytest.raises(NotSupportedError, match="memory can be shared only between programs of one device"):
         one.lend_buffer((Direction.OUTPUT, "y"), stranger, (Direction.INPUT, "x"))
     for wrong in (("z", "x"), ("y", "z")):
         with pytest.raises((AneforgeError, RuntimeError)):

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from aneforge.commands.compiling import EMITTERS, Emitter, Form, Written, compil
 from aneforge.commands.report_nodes import origins
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.parsing import parse_program
-from aneforge.compiler.passes.base import Pass
 from aneforge.compiler.pipeline import PIPELINE, Pipeline
 from aneforge.compiler.retarget import Retargeted
 from aneforge.errors import NotSupportedError
@@ -33,6 +32,9 @@ from aneforge.targets import Database, database, resolve
 from aneforge.testing.graphs import DrawnGraph, graphs
 from legalisation_tools import assert_same_meaning, inputs_of
 from written_tools import Drawn, Outcome, Writer, outcome_of
+
+if TYPE_CHECKING:
+    from aneforge.compiler.passes.base import Pass
 
 BLOCK = re.compile(r'```\w+ title="(?P<title>[^"]+)"\n(?P<text>.*?)```', re.DOTALL)
 

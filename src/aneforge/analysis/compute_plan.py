@@ -94,7 +94,7 @@ class Audit:
     def __str__(self) -> str:
         lines = [f"MLComputePlan agrees on {self.agreed} of {self.compared} operations"]
         lines += [f"  {one}" for one in self.operations if one.agrees is not True]
-        lines += [f"  {one.op} ({one.result}): in the plan alone, {one.preferred or '?'}" for one in self.only_planned]
+        lines += [f"  {one.op} ({one.result}): only in the plan, {one.preferred or '?'}" for one in self.only_planned]
         return "\n".join(lines)
 
 
@@ -151,7 +151,7 @@ def compare_with_plan(predicted: Sequence[tuple[str, Device]], planned: Sequence
     >>> plan = [Planned("cast", "x_cast", Device.CPU, (), None), Planned("relu", "y", Device.ANE, (), 1.0)]
     >>> print(compare_with_plan([("relu", Device.ANE)], plan))
     MLComputePlan agrees on 1 of 1 operations
-      cast (x_cast): in the plan alone, CPU
+      cast (x_cast): only in the plan, CPU
     """
     names, others = [op for op, _ in predicted], [one.op for one in planned]
     pairs: dict[int, int] = {}

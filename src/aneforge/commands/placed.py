@@ -26,7 +26,7 @@ __all__ = ["cuts", "own_programs", "predict_placement"]
 ENGINE = "ANE"
 """The device of segments that land on the engine."""
 INSTEAD = {
-    "sdpa": "leave out native: attention is then built of products and softmax, in one program with what is around it.",
+    "sdpa": "omit native: attention is then built from matmul and softmax, in one program with what is around it.",
 }
 """What to write for an operation that needs a program of its own, where that is known."""
 

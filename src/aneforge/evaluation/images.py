@@ -119,7 +119,7 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
     """Return an image as a model takes it: channels, height, width, in float32.
 
     Raises:
-        BadSampleError: It is not a whole image, or has another size than the input.
+        BadSampleError: It is an incomplete image, or has another size than the input.
     """
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - an extra
 
@@ -130,7 +130,7 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
         with Image.open(io.BytesIO(content)) as opened:
             image = cropped(resized(opened.convert(MODES[channels]), options.resize), options.crop)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadSampleError("not a whole image", seen=str(error).partition(" <_io")[0]) from None
+        raise BadSampleError("an incomplete image", seen=str(error).partition(" <_io")[0]) from None
     if (image.height, image.width) != (height, width):
         raise BadSampleError(
             "the image has another size than the input",

@@ -82,7 +82,9 @@ class RunFolder:
                 )
         elif any(one.name != LOCK and not one.name.endswith(UNFINISHED) for one in self.path.iterdir()):
             raise GraphError(
-                "the folder is not empty, and holds no run", location=Location(str(self.path)), remedy="choose another"
+                "the folder is not empty and does not hold a run",
+                location=Location(str(self.path)),
+                remedy="choose another",
             )
         for left in self.path.glob(f"*{UNFINISHED}"):
             left.unlink(missing_ok=True)
@@ -147,7 +149,7 @@ class RunFolder:
                 "the results cannot be written",
                 location=Location(str(self.path)),
                 seen=error.strerror or str(error),
-                remedy="what was written is whole: make room, and the same command goes on from there",
+                remedy="what was written is complete: free some space, and the same command continues from there",
             ) from None
 
     @contextmanager

@@ -77,7 +77,7 @@ def load_model(
     for name in given:
         if name not in takes:
             raise GraphError(
-                f"a file of this format takes no {name}=",
+                f"{name}= cannot be used with a file of this format",
                 location=Location(str(file)),
                 seen=f"{found}",
                 limit=", ".join(takes) or "no options",

@@ -193,7 +193,7 @@ class FolderCheckpoint:
             raise self.without_weights()
         if WEIGHTS not in files and len(files) > 1:
             raise CheckpointError(
-                f"there are {len(files)} files of safetensors and no {INDEX} that says what is where",
+                f"there are {len(files)} files of safetensors and no {INDEX} that maps tensors to files",
                 location=Location(self.source),
                 remedy="copy the index beside its shards",
             )

@@ -430,7 +430,7 @@ class LanguageModel:
         except TypeError:
             raise GraphTypeError("tokens must be integers", seen=repr(ids)[:60]) from None
         if not tokens:
-            raise GraphError("there are no tokens", remedy="give at least one, such as that which begins a text")
+            raise GraphError("there are no tokens", remedy="give at least one, such as the token that begins a text")
         for one in tokens:
             if not 0 <= one < self.config.vocabulary:
                 raise GraphError("a token is not in the vocabulary", seen=one, limit=self.config.vocabulary - 1)

@@ -126,7 +126,7 @@ def expect_array(value: object, name: str) -> Array:
         raise GraphTypeError(
             f"{name} of a constant is not a NumPy array",
             seen=type(value).__name__,
-            remedy="make it one with np.array, and give the element type",
+            remedy="convert it with np.array and give the element type",
         )
     return cast("Array", value)
 

@@ -361,7 +361,7 @@ class DeviceExecutable:
         root = (loaded.input_view if is_input else loaded.output_view)(port.name)
         if root.nbytes != port.nbytes:
             raise RuntimeStateError(
-                f"the device has {direction} {name!r} in another size", seen=root.nbytes, limit=port.nbytes
+                f"the device has {direction} {name!r} with another size", seen=root.nbytes, limit=port.nbytes
             )
         self.memory.watch(root)
         kind = self.types[direction][name]
@@ -552,7 +552,7 @@ class Memory:
 def another_device(program: DeviceProgram) -> NotSupportedError:
     """Return the error for a program that is to have memory of another device's."""
     return NotSupportedError(
-        "memory is lent between programs of one device alone", operation="lend_buffer", seen=type(program).__name__
+        "memory can be shared only between programs of one device", operation="lend_buffer", seen=type(program).__name__
     )
 
 
@@ -567,7 +567,7 @@ def as_tensor(root: Array, name: str, kind: TensorType, element: np.dtype[Any]) 
     found = root.view(element).reshape(kind.shape)
     if not np.may_share_memory(found, root):
         raise NotSupportedError(
-            f"port {name!r} lies in the device's memory in an order that no array of its shape has",
+            f"port {name!r} has a memory layout on the device that no array of its shape can have",
             seen=f"extents {root.shape}, strides {root.strides}",
             limit=kind,
         )

@@ -98,7 +98,9 @@ def text(name: object, what: str) -> str:
     if isinstance(name, str) and len(name) <= LONGEST_NAME:
         return name
     seen = f"text of {len(name)} characters" if isinstance(name, str) else type(name).__name__
-    raise UnknownTargetError(f"this names no {what}", seen=seen, limit="the name of a target, chip or family")
+    raise UnknownTargetError(
+        f"this is not the name of a {what}", seen=seen, limit="the name of a target, chip or family"
+    )
 
 
 def slug(name: str) -> str:

@@ -128,7 +128,7 @@ class Properties:
             reason = f"it has no value of its own; see {known.see}"
         if self.tier is None:
             raise NoDataError(
-                "no published source describes this target: compilers know its name alone, and its "
+                "no published source describes this target: compilers know only its name, and its "
                 f"{self.group} field {name!r} is unknown",
                 target=self.target,
                 remedy='choose a target with data: aneforge.targets.group("all") lists them',

@@ -94,7 +94,7 @@ def least_limit(name: str) -> int:
     values = [fact.value for fact in properties[name].facts.values()]
     numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
     if not numbers:
-        raise NoDataError(f"{name!r} is a number on no target")
+        raise NoDataError(f"{name!r} is not a number on any target")
     return min(numbers)
 
 

@@ -256,7 +256,7 @@ def check_orders(found: Order | None, here: Order | None) -> None:
         return
     if found is None or here is None:
         raise CheckpointError(
-            "the checkpoint was written with a data set, and here is none"
+            "the checkpoint was written with a data set, and there is none here"
             if here is None
             else "the checkpoint was written without a data set, and here is one",
             remedy="call set_dataset before load, as in the run that wrote the checkpoint",

@@ -133,7 +133,7 @@ def bind_joint_graph(
         if name not in graph.inputs:
             raise GraphError(
                 f"the loss does not depend on {what}",
-                remedy="leave out what has no part in the loss: give it requires_grad_(False)",
+                remedy="exclude parameters that do not affect the loss: give them requires_grad_(False)",
             )
     names = {
         **{name: given for name, (given, _) in params.items()},

@@ -101,7 +101,7 @@ def take_out_masks(flat: GraphModule) -> dict[str, float]:
         scaled = [user for user in node.users if user.target in (aten.div.Tensor, aten.div.Scalar)]
         if keep is None or not all(user in scaled and user.args == (node, keep) for user in node.users):
             raise NotSupportedError(
-                "a step draws nothing at random but the masks of dropout",
+                "the masks of dropout are the only random numbers that a step can draw",
                 seen=str(cast("object", node.target)),
                 remedy="use torch.nn.Dropout or Dropout1d to Dropout3d, or feed what is drawn as an input",
             )

@@ -68,7 +68,7 @@ def test_every_command_takes_a_model_with_states(capsys: pytest.CaptureFixture[s
     [
         (["compile", "kept/model.mil", "-t", "m4", "--emit", "netplist"], "a description has no key for what is kept"),
         (["reduce", "kept/model.mil", "--keep", "nan m4"], "Its states were treated as inputs"),
-        (["run", "kept/model.mil", "-t", "m4", "--inputs", "bad.npz"], "input 'cache' was given another shape"),
+        (["run", "kept/model.mil", "-t", "m4", "--inputs", "bad.npz"], "input 'cache' has the wrong shape"),
     ],
 )
 def test_what_cannot_take_states_says_so(

@@ -224,7 +224,7 @@ def test_the_operation_that_cuts_a_program_is_named() -> None:
     assert cut.message.startswith(
         "sdpa needs a program of its own, so that the model is cut into 3 programs; each beside the"
     )
-    assert cut.remedy.startswith("leave out native: attention is then built of products and softmax")
+    assert cut.remedy.startswith("omit native: attention is then built from matmul and softmax")
     assert cut.evidence is not None
     assert cut.evidence.kind == "decoded"
     assert explain(["ane-segment-002"]).kind == "prediction"
@@ -250,7 +250,7 @@ def test_the_reference_has_the_weights_of_the_file(tmp_path: Path) -> None:
     [
         (np.ones((1, 2)) * 1j, r"input 'x' takes numbers \(seen complex128\)"),
         (np.array([["a", "b"]]), r"input 'x' takes numbers \(seen <U1\)"),
-        (np.ones((2, 1)), r"input 'x' was given another shape \(seen \[2, 1\], limit \[1, 2\]\)"),
+        (np.ones((2, 1)), r"input 'x' has the wrong shape \(seen \[2, 1\], limit \[1, 2\]\)"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(value: np.ndarray, message: str) -> None:

@@ -128,7 +128,7 @@ def test_a_table_gives_what_its_rows_give(suffix: str) -> None:
     assert found.summary == evaluate(classifier(), listed, [FIRST]).summary
     images = pa.table({"image": [{"bytes": b"none", "path": "a"}], "label": [0]})
     importlib.import_module("pyarrow.parquet").write_table(images, "images.parquet")
-    with pytest.raises(GraphError, match=r"no sample could be run.*not a whole image"):
+    with pytest.raises(GraphError, match=r"no sample could be run.*an incomplete image"):
         evaluate(colours(), "images.parquet", FIRST)
     with pytest.raises(GraphError, match=r"inputs have no data.*missing x, z; the columns are image, label"):
         evaluate(af.Graph({"y": af.input((1, 2), name="x") + af.input((1, 2), name="z")}), "images.parquet", FIRST)

@@ -214,7 +214,7 @@ def test_a_full_disk_stops_the_run_whole(monkeypatch: pytest.MonkeyPatch, tmp_pa
         real(descriptor)
 
     monkeypatch.setattr(store.os, "fsync", full)
-    with pytest.raises(GraphError, match=r"results cannot be written \(seen No space left.*the same command goes on"):
+    with pytest.raises(GraphError, match=r"results cannot be written \(seen No space left.*the same command continues"):
         evaluate(classifier(), data, FIRST, shard=2, folder=folder)
     assert sorted(contents(folder)) == ["run.json", "shard-000000.bin"]
     monkeypatch.setattr(store.os, "fsync", real)
@@ -229,7 +229,7 @@ def test_another_run_does_not_go_on_in_a_folder(tmp_path: Path) -> None:
         evaluate(classifier(), data, SECOND, folder=folder)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("")
-    with pytest.raises(GraphError, match="the folder is not empty, and holds no run"):
+    with pytest.raises(GraphError, match="the folder is not empty and does not hold a run"):
         evaluate(classifier(), data, FIRST, folder=tmp_path / "mine")
     record = store.RunRecord("a", "b", "c", "d", ("e",), 1)
     held = store.RunFolder(tmp_path / "held")

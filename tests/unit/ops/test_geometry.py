@@ -102,7 +102,7 @@ def test_ref_is_longer_than_aux_by_the_disparity_range() -> None:
 
 
 def test_no_more_points_are_chosen_than_there_are() -> None:
-    with pytest.raises(GraphError, match=r"fewer points than are to be chosen .*seen 5, limit at most 4"):
+    with pytest.raises(GraphError, match=r"fewer points than must be chosen .*seen 5, limit at most 4"):
         type_of(geometry.FPS, TensorType((4, 3)), k=5)
 
 

@@ -190,8 +190,8 @@ def test_an_image_becomes_one_element_unless_a_size_is_given() -> None:
 @pytest.mark.parametrize(
     ("shape", "resized_dims", "message"),
     [
-        ([2, 2, 2], 3, r"x has fewer axes than are to be resized \(seen 3, limit 2\)"),
-        ([2], 2, r"shape has fewer lengths than axes are to be resized \(seen 1, limit 2\)"),
+        ([2, 2, 2], 3, r"x has fewer axes than must be resized \(seen 3, limit 2\)"),
+        ([2], 2, r"shape has fewer lengths than axes to resize \(seen 1, limit 2\)"),
         ([2, 2], 0, "'resized_dims' is too small"),
         ([2, -1], 2, "'shape' is too small"),
     ],

@@ -81,7 +81,7 @@ def test_split_gives_several_results() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({}, "nothing says how to split. Remedy: give num_splits or split_sizes"),
+        ({}, "neither num_splits nor split_sizes is given. Remedy: give num_splits or split_sizes"),
         ({"num_splits": 3}, "the axis to split is not divisible (seen 4, limit a multiple of 3)"),
         ({"split_sizes": (1, 2)}, "split_sizes do not make up the axis (seen 3, limit 4)"),
         ({"split_sizes": (2, 2), "num_splits": 4}, "num_splits is not the number of split_sizes (seen 4, limit 2)"),

@@ -136,7 +136,7 @@ def test_shapes() -> None:
             "batch_to_space",
             (4, 1, 2, 2),
             {"block_shape": (2, 2), "crops": (0, 0, 2, 2)},
-            "crops leave nothing of an image of [4, 4] (seen [0, 0, 2, 2])",
+            "the crops remove all of an image of [4, 4] (seen [0, 0, 2, 2])",
         ),
     ],
 )

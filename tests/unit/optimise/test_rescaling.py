@@ -284,7 +284,7 @@ def test_what_cannot_be_compared_is_left_as_it_is() -> None:
         ({"inputs": {"x": [[1.0], [1.0, 2.0]]}}, GraphTypeError, "not an array"),
         ({"inputs": {"x": np.full((8, 64), 1e6)}}, GraphError, "not finite in fp16"),
         ({"ranges": {"z": 1.0}}, UnknownNameError, "unknown input 'z'"),
-        ({"safety_bits": 16}, GraphError, "safety_bits is not a number of bits"),
+        ({"safety_bits": 16}, GraphError, "safety_bits must be a number of bits"),
         ({"target": "h99"}, UnknownNameError, "unknown target 'h99'"),
     ],
 )

@@ -426,8 +426,8 @@ def test_axes_beside_height_and_width_go_to_their_place_and_back() -> None:
     resized = lower(REBUILT["channels resized"][0](), resolve("m4"))
     assert [layer.kind.name for layer in resized.layers] == ["transpose", "resize", "transpose", "resize"]
     assert [note.text for note in (*padded.notes, *resized.notes)] == [
-        "axes beside height and width are padded in the height's place, transposed before and after",
-        "axes beside height and width are resized in the width's place, transposed before and after",
+        "axes other than height and width are padded in the height's place, transposed before and after",
+        "axes other than height and width are resized in the width's place, transposed before and after",
     ]
 
 

@@ -214,7 +214,7 @@ def test_a_device_that_is_not_there() -> None:
 
 def test_a_device_that_answers_wrongly() -> None:
     device = SoftwareDevice(surplus=2)
-    with pytest.raises(RuntimeStateError, match="the device has input 'x0' in another size"):
+    with pytest.raises(RuntimeStateError, match="the device has input 'x0' with another size"):
         af.compile(network(), target="h13", backend=dispatched(device))
     assert device.log[-1] == "release"
 

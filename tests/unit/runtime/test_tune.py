@@ -69,7 +69,7 @@ def test_what_tune_leaves_out() -> None:
         ({"min_lossy_speedup": 0.9}, GraphError, "min_lossy_speedup is out of range"),
         ({"inputs": []}, GraphError, "the sample inputs are not those of the graph"),
         ({"inputs": {"z": 1}}, GraphError, "the sample inputs are not those of the graph"),
-        ({"inputs": [np.ones((1, 5))]}, GraphError, "the sample of input 'x' was given another shape"),
+        ({"inputs": [np.ones((1, 5))]}, GraphError, "the sample of input 'x' has the wrong shape"),
         ({"inputs": [np.array([["a"] * 4])]}, GraphTypeError, "the sample of input 'x' takes numbers"),
     ],
 )

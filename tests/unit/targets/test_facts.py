@@ -294,7 +294,7 @@ def test_a_limit_that_no_source_gives_says_so() -> None:
 
 def test_a_target_without_data_says_so() -> None:
     with pytest.raises(
-        NoDataError, match="on h20: no published source describes this target: compilers know its name alone"
+        NoDataError, match="on h20: no published source describes this target: compilers know only its name"
     ):
         _ = resolve("h20").hal.texture_engine
 

@@ -280,7 +280,7 @@ def test_every_chip_resolves_by_name_and_key() -> None:
 @pytest.mark.parametrize("wrong", [None, 3.5, ["h13"], b"h13"])
 def test_what_is_no_name_is_refused_by_every_question(wrong: object) -> None:
     for question in (family_of_arch, chip):
-        with pytest.raises(UnknownTargetError, match="this names no"):
+        with pytest.raises(UnknownTargetError, match="this is not the name of a"):
             question(wrong)  # pyright: ignore[reportArgumentType] - what an untyped caller may pass
     with pytest.raises(UnknownTargetError):
         supports_mil(wrong)  # pyright: ignore[reportArgumentType] - what an untyped caller may pass

@@ -192,7 +192,7 @@ def range_given(name: str, given: object, kind: TensorType) -> Range:
     """
     low, high = ends_given(f"the range of input {name!r}", given)
     if not low <= high:
-        raise misuse(ASKED, f"the range of input {name!r} is none", seen=f"{low} to {high}", limit=RANGE)
+        raise misuse(ASKED, f"the range of input {name!r} is empty", seen=f"{low} to {high}", limit=RANGE)
     ends = of_values(np.asarray(host_fp16(np.array([low, high])) if is_float(kind.dtype) else np.array([low, high])))
     whole = of_type(kind.dtype)
     return Range(max(ends.low, whole.low), min(ends.high, whole.high))
@@ -214,7 +214,7 @@ def ends_given(what: str, given: object) -> tuple[float, float]:
         return -high, high
     ends = entries(single, ASKED, what, most=2)
     if ends is None or len(ends) < 2:
-        raise misuse(ASKED, f"{what} is none", seen=describe_argument(single), limit=RANGE, error=GraphTypeError)
+        raise misuse(ASKED, f"{what} is not a range", seen=describe_argument(single), limit=RANGE, error=GraphTypeError)
     low, high = (number(end, ASKED, f"an end of {what}", finite=False) for end in ends)
     return low, high
 

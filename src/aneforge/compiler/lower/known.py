@@ -103,7 +103,7 @@ def encoded_weight(emit: Emitter) -> tuple[Ref, ...]:
         return (constant,)
     arrays = {name: wide(cast("Constant", argument)) for name, argument in emit.operands.items()}
     results = emit.node.op.evaluate(arrays, emit.node.attributes)
-    emit.note(f"{emit.node.op.name} is decoded beforehand: no encoding of weights holds this form")
+    emit.note(f"{emit.node.op.name} is decoded before compilation: no encoding of weights has this form")
     return tuple(
         Dense(np.asarray(array, numpy_dtype(kind.dtype), order="C"))
         for array, kind in zip(results, emit.node.types, strict=True)

@@ -73,7 +73,7 @@ class Lowering:
         emit = Emitter(node, name, {operand: self.argument(value) for operand, value in node.operands.items()})
         for operand, value in node.values():
             if not isinstance(value, Output) and isinstance(value, Composed):
-                emit.note(f"{operand} is decoded beforehand: no encoding of weights holds {value.encoding}")
+                emit.note(f"{operand} is decoded before compilation: no encoding of weights has {value.encoding}")
         try:
             self.now[node] = self.lowered(emit)
         except AneforgeError as error:

@@ -122,7 +122,7 @@ def pad(emit: Emitter) -> tuple[Ref, ...]:
         turned = exchanged(emit, x, axis, -2, step=f"axis{axis}.height")
         bordered = emit.add("padding", {"x": turned}, {**given, "pad": (*pairs[axis], 0, 0)}, step=f"axis{axis}.padded")
         x = exchanged(emit, bordered, axis, -2, step="" if axis == outer[-1] else f"axis{axis}")
-    emit.note("axes beside height and width are padded in the height's place, transposed before and after")
+    emit.note("axes other than height and width are padded in the height's place, transposed before and after")
     return (x,)
 
 
@@ -180,7 +180,7 @@ def resized(emit: Emitter, count: int, mode: str, sampling: str) -> tuple[Ref, .
         turned = exchanged(emit, x, axis, -1, step=f"axis{axis}.width")
         longer = emit.add("resize", {"input": turned}, {"size": (shape[axis],), **how}, step=f"axis{axis}.resized")
         x = exchanged(emit, longer, axis, -1, step=f"axis{axis}")
-    emit.note("axes beside height and width are resized in the width's place, transposed before and after")
+    emit.note("axes other than height and width are resized in the width's place, transposed before and after")
     return (emit.add("resize", {"input": x}, {"size": shape[-IMAGE_AXES:], **how}),)
 
 

@@ -70,7 +70,7 @@ def check_ports(program: Program, most: int) -> None:
     for what, value in values.items():
         if value.rank > most:
             found = explain(RULE).check(Operation(what, results=(value.type,)), program.target)
-            raise IllegalGraphError.of(program.target.name, [f"{found} It cannot be taken apart: it is {what}"])
+            raise IllegalGraphError.of(program.target.name, [f"{found} It cannot be split: it is {what}"])
 
 
 def refusal(layer: Layer, ranks: Ranks, target: Target) -> NotSupportedError:

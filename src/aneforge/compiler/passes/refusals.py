@@ -53,4 +53,4 @@ def rule_error(layer: Layer, target: Target, rule: str, reason: str) -> NotSuppo
             target=target.name,
             remedy=explain(rule).advice(),
         )
-    return IllegalGraphError.of(target.name, [f"{found} It cannot be taken apart: {reason}"])
+    return IllegalGraphError.of(target.name, [f"{found} It cannot be split: {reason}"])

@@ -57,7 +57,7 @@ def expect_fitting(what: str, value: object, kind: TensorType) -> Array:
     if array.dtype.kind not in REAL and array.dtype not in OWN_TYPES:
         raise GraphTypeError(f"{what} takes numbers", seen=str(array.dtype))
     if array.shape != kind.shape:
-        raise GraphError(f"{what} was given another shape", seen=list(array.shape), limit=list(kind.shape))
+        raise GraphError(f"the value for {what} has the wrong shape", seen=list(array.shape), limit=list(kind.shape))
     if not is_float(kind.dtype):
         check_whole(what, array, kind.dtype)
     return array
@@ -72,9 +72,9 @@ def as_array(what: str, value: object) -> Array:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise GraphError(f"{what} was given no array: {error}", seen=type(value).__name__) from None
+        raise GraphError(f"the value for {what} is not an array: {error}", seen=type(value).__name__) from None
     if np.ma.is_masked(value):
-        raise GraphTypeError(f"{what} was given masked elements", remedy="value.filled(…) gives them a value")
+        raise GraphTypeError(f"the value for {what} has masked elements", remedy="value.filled(…) gives them a value")
     return array
 
 

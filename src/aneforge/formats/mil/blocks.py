@@ -82,8 +82,8 @@ def turns(call: Call, inline: Inline) -> Sequence[Bound]:
             raise NO_GRAPH_FORM.broken(
                 call.statement.op_at,
                 op=call.name,
-                found="a number of turns that is known at run time alone",
-                expected="one that constants and shapes decide",
+                found="a number of iterations that is known at run time only",
+                expected="one that follows from constants and shapes",
                 suggestion="write the loop with a fixed count",
             )
         if not going:
@@ -96,8 +96,8 @@ def turns(call: Call, inline: Inline) -> Sequence[Bound]:
     raise NO_GRAPH_FORM.broken(
         call.statement.op_at,
         op=call.name,
-        found=f"more than {MOST_TURNS} turns",
-        suggestion="write it with fewer turns",
+        found=f"more than {MOST_TURNS} iterations",
+        suggestion="write it with fewer iterations",
     )
 
 

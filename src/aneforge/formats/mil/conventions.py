@@ -160,7 +160,7 @@ def crop_resize(call: Call, place: Location) -> Made:
     images = call.single(x.value, call.entry.operand("x"), x.at).type.shape[0]
     shape = regions.type.shape
     if len(shape) != 5 or shape[2] not in (4, 5) or (shape[1], *shape[3:]) != (1, 1, 1):
-        raise GraphError("the regions are in no form that is known", seen=list(shape), limit="[boxes, 1, 4 or 5, 1, 1]")
+        raise GraphError("the form of the regions is not known", seen=list(shape), limit="[boxes, 1, 4 or 5, 1, 1]")
     rows = one("reshape", regions, place, shape=(shape[0], 1, shape[2]))
     given = {name: parameter for name, parameter in call.given.items() if name != "roi"}
     if shape[2] == 5:

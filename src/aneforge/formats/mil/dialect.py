@@ -105,7 +105,7 @@ def own_scale(node: Node) -> Objection | None:
     if node.attributes["native"]:
         return Objection(
             "the engine's own attention layer cannot be written in MIL: compilers build MIL's attention of products",
-            remedy="write a network description, or leave native out",
+            remedy="write a network description, or omit native",
             final=True,
         )
     scale, width = node.attributes["scale"], cast("Value", node.operands["query"]).type.shape[-1]
@@ -132,7 +132,7 @@ CHECKS: Mapping[str, Check] = {
     "const": not_written,
     "gru": reversed_outputs,
     "instance_norm": parameter_types,
-    "l2_norm": always("MIL's own has no axes, and adds epsilon"),
+    "l2_norm": always("the operation of MIL has no axes, and adds epsilon"),
     "layer_norm": parameter_types,
     "linear": rows_of_linear,
     "lstm": reversed_outputs,

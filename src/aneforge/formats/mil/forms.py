@@ -122,10 +122,10 @@ FORMS: dict[str, Form] = {
     **CONVENTIONS,
     **dict.fromkeys(TYPED_BY, typed_by_parameter),
     "add": with_number("adds"),
-    "call": refuse_form("write the statements of the called function in its place"),
+    "call": refuse_form("replace it by the statements of the called function"),
     "cond": refuse_form("compute both branches and choose with select"),
     "l2_norm": image_norm,
     "mul": with_number("muls"),
-    "while_loop": refuse_form("write a loop of a fixed count out"),
+    "while_loop": refuse_form("unroll a loop of a fixed count"),
 }
 """Operations that are not built as the table has them, by their names in MIL."""

@@ -34,7 +34,7 @@ MODEL_PATH = "@model_path/"
 
 NO_FILE = MilRule.of(
     "MIL-BLOB-001",
-    """The weights file {name} is not there.
+    """The weights file {name} does not exist.
 
     Remedy: give it with weights=, by folder, by file, or by the path that the program writes.
     """,
@@ -142,7 +142,9 @@ class WeightsStore:
         if not kind.known:
             raise UNKNOWN_EXTENT.broken(blob.at, name="A constant", found=kind, expected="a length for every axis")
         if kind.dtype not in CODES:
-            raise NO_CODE.broken(blob.at, found=kind.dtype, expected="a floating or whole-number type of up to 32 bits")
+            raise NO_CODE.broken(
+                blob.at, found=kind.dtype, expected="a floating-point or integer type of up to 32 bits"
+            )
         file = self.file(path, blob.path.text_at)
         try:
             values = file.array(offset, kind.dtype, kind.shape)
@@ -241,7 +243,7 @@ def checked(given: object) -> Path | bytes | memoryview | Mapping[str, Path | by
             return {str(path): single(one) for path, one in given.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - callers may be untyped
         case _:
             raise GraphTypeError(
-                "weights are in no form that is known",
+                "weights have a form that is not known",
                 seen=type(given).__name__,
                 limit="a folder, a file, bytes, or files and bytes by path",
             )

@@ -278,7 +278,7 @@ class FunctionReader:
                     statement.op_at,
                     op=statement.op,
                     found=f"more than {MOST_STATEMENTS} statements of blocks",
-                    suggestion="write loops with fewer turns",
+                    suggestion="write loops with fewer iterations",
                 )
             self.read(statement)
         results = [self.value(reference) for reference in block.outputs]

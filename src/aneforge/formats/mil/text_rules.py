@@ -41,7 +41,7 @@ NESTED_BLOCK = MilRule.of(
     "MIL-SYNTAX-005",
     """A statement holds a block of statements.
 
-    Remedy: compute both branches and choose with select; a loop of a fixed count can be written out.
+    Remedy: compute both branches and choose with select; a loop of a fixed count can be unrolled.
 
     Blocks of cond and while_loop are outside the dialect that is read here.
     """,

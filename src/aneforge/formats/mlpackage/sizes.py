@@ -28,7 +28,7 @@ MOST_PARTS = 2**21
 thousand operations. The reader's own objects took 284 bytes a part in a chain of operations, 0.6 GiB for this many."""
 TOO_MANY_PARTS = MilRule.of(
     "MIL-PACKAGE-002",
-    """The program has more operations and parameters than any is read with.
+    """The program has more operations and parameters than can be read.
 
     Remedy: split the model.
     """,

@@ -125,8 +125,8 @@ class Translation:
         """Return the statements of a block."""
         at = len(self.names) - 1
         if depth > DEEPEST:
-            found = f"{depth} blocks in one another"
-            raise NO_GRAPH_FORM.broken(at, found=found, expected=f"up to {DEEPEST}", suggestion="nest them less")
+            found = f"{depth} nested blocks"
+            raise NO_GRAPH_FORM.broken(at, found=found, expected=f"up to {DEEPEST}", suggestion="use fewer levels")
         inputs = self.ports(block.inputs)
         statements = tuple(self.statement(one, depth) for one in block.operations)
         at = len(self.names) - 1

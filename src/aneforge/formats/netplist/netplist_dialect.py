@@ -74,7 +74,7 @@ def no_layer(node: Node) -> Objection:
     table = forms_table()
     entry = table.forms.get(node.op.name)
     composite = entry is None and any(not one.supplies for one in node.op.decompositions())
-    reason = table.groups[entry.group].reason if entry else "nobody has said how a description has it"
+    reason = table.groups[entry.group].reason if entry else "no source says how a description writes it"
     return Objection(
         f"a network description cannot express it: {reason}",
         remedy=f"nearest form: {entry.nearest if entry else 'not known'}",
@@ -96,12 +96,12 @@ def narrow_arithmetic(node: Node) -> Objection | None:
 
 def always(node: Node) -> Objection | None:
     """Object to an operation that has no layer of its own."""
-    return Objection(f"no layer is {node.op.name}")
+    return Objection(f"there is no layer for {node.op.name}")
 
 
 def only(decomposition: str) -> Check:
     """Return the check of an operation without a layer, of whose decompositions one has layers."""
-    return lambda node: Objection(f"no layer is {node.op.name}", decomposition=decomposition)
+    return lambda node: Objection(f"there is no layer for {node.op.name}", decomposition=decomposition)
 
 
 def of_images(decomposition: str) -> Check:
@@ -109,7 +109,7 @@ def of_images(decomposition: str) -> Check:
 
     def check(node: Node) -> Objection | None:
         sequence = node.types[0].rank == 3
-        return Objection(f"no layer is {node.op.name}", decomposition="image" if sequence else decomposition)
+        return Objection(f"there is no layer for {node.op.name}", decomposition="image" if sequence else decomposition)
 
     return check
 

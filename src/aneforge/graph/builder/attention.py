@@ -66,14 +66,14 @@ def sdpa(
     causal, own = flag(is_causal, "sdpa", "is_causal"), flag(native, "sdpa", "native")
     factor = None if scale is None else number(scale, "sdpa", "scale")
     if causal and attn_mask is not None:
-        raise misuse("sdpa", "a mask and is_causal are given together", remedy="put the causal part into the mask")
+        raise misuse("sdpa", "a mask and is_causal are given together", remedy="add the causal mask to the mask")
     mask = expect_mask(attn_mask, "sdpa")
     if mask is not None and mask.type.shape != (1, 1, queries, keys):
         raise misuse("sdpa", "the mask has the wrong shape", seen=list(mask.type.shape), limit=[1, 1, queries, keys])
     if causal and (queries != keys or not is_short(queries, keys)):
         raise misuse(
             "sdpa",
-            "causal attention has a native form alone, for equal and short sequences",
+            "causal attention has only a native form, for short sequences of equal length",
             seen=f"{queries} queries and {keys} keys",
             limit=f"equal lengths below {NATIVE_SHORTER_BELOW}",
             remedy="pass an additive attn_mask",

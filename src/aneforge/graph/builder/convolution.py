@@ -140,7 +140,7 @@ def padding(pad: int | Sequence[int], op: str) -> list[int]:
         return [whole(pad, op, "pad", least=0)] * 4
     sides = whole_list(pad, op, "pad")
     if len(sides) != 4 or min(sides) < 0:
-        raise misuse(op, "pad is not (top, bottom, left, right)", seen=sides, limit="four numbers, each 0 or more")
+        raise misuse(op, "pad must be (top, bottom, left, right)", seen=sides, limit="four numbers, each 0 or more")
     return sides
 
 

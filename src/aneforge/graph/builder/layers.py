@@ -71,7 +71,7 @@ def topk(x: Tensor, k: int, axis: int = -1, largest: bool = True) -> tuple[Tenso
             "no engine compiles topk with this k",
             seen=count,
             limit=f"any but {TOPK_REFUSED}",
-            remedy="take 5 and slice",
+            remedy="use 5 and slice",
         )
     place, ascending = whole(axis, "topk", "axis"), not flag(largest, "topk", "largest")
     node = build_checked("topk", {"x": tensor}, k=count, axis=place, ascending=ascending)
@@ -291,5 +291,5 @@ def scaled_elementwise(x: Tensor, y: Tensor, op: str = "Add", scale: float = 1.0
     operands = {"x": expect_tensor(x, own), "y": expect_tensor(y, own, "y")}
     mode = text(op, own, "op")
     if mode.lower() not in {known.lower() for known in SCALED_MODES}:
-        raise misuse(own, "op is not one of its choices", seen=repr(mode), limit=", ".join(SCALED_MODES))
+        raise misuse(own, "op must be one of its choices", seen=repr(mode), limit=", ".join(SCALED_MODES))
     return Tensor(build_checked(own, operands, mode=mode.lower(), scale=number(scale, own, "scale")))

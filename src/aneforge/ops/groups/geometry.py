@@ -90,7 +90,7 @@ def farthest_points_type(points: TensorType, k: int) -> TensorType:
     """Return the type of `k` of several points."""
     expect_points("points", points)
     if k > points.shape[0]:
-        raise GraphError("there are fewer points than are to be chosen", seen=k, limit=f"at most {points.shape[0]}")
+        raise GraphError("there are fewer points than must be chosen", seen=k, limit=f"at most {points.shape[0]}")
     return points.with_shape(k, 3)
 
 

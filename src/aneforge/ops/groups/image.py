@@ -73,9 +73,9 @@ def resized_shape(old: tuple[int, ...], shape: tuple[int, ...], resized_dims: in
         GraphError: There are fewer axes, or fewer lengths, than are to be resized.
     """
     if resized_dims > len(old):
-        raise GraphError("x has fewer axes than are to be resized", seen=resized_dims, limit=len(old))
+        raise GraphError("x has fewer axes than must be resized", seen=resized_dims, limit=len(old))
     if resized_dims > len(shape):
-        raise GraphError("shape has fewer lengths than axes are to be resized", seen=len(shape), limit=resized_dims)
+        raise GraphError("shape has fewer lengths than axes to resize", seen=len(shape), limit=resized_dims)
     wished = zip(old[-resized_dims:], shape[-resized_dims:], strict=True)
     return (*old[:-resized_dims], *(new or extent for extent, new in wished))
 

@@ -111,7 +111,7 @@ def part_sizes(extent: int, num_splits: int | None, split_sizes: tuple[int, ...]
     """
     if split_sizes is None:
         if num_splits is None:
-            raise GraphError("nothing says how to split", remedy="give num_splits or split_sizes")
+            raise GraphError("neither num_splits nor split_sizes is given", remedy="give num_splits or split_sizes")
         return (divisible("the axis to split", extent, num_splits),) * num_splits
     if num_splits not in (None, len(split_sizes)):
         raise GraphError("num_splits is not the number of split_sizes", seen=num_splits, limit=len(split_sizes))

@@ -71,7 +71,7 @@ def pool_slides(extents: Sequence[int], attributes: PoolAttributes) -> tuple[Sli
             raise GraphError("an axis without elements cannot be pooled", seen=list(extents))
         if max(slide.before, slide.after) >= slide.window:
             raise GraphError(
-                "a window could see nothing but padding",
+                "a window could contain only padding",
                 seen=f"padding of {max(slide.before, slide.after)}",
                 limit=f"less than the window's length of {slide.window}",
             )

@@ -245,7 +245,7 @@ def batch_to_space_type(x: TensorType, *, block_shape: tuple[int, ...], crops: t
     rows, columns = height * block_shape[0] - sum(crops[:2]), width * block_shape[1] - sum(crops[2:])
     if rows < 1 or columns < 1:
         whole = [height * block_shape[0], width * block_shape[1]]
-        raise GraphError(f"crops leave nothing of an image of {whole}", seen=list(crops))
+        raise GraphError(f"the crops remove all of an image of {whole}", seen=list(crops))
     return x.with_shape(kept, channels, rows, columns)
 
 

@@ -145,7 +145,7 @@ def check_bits(safety_bits: object) -> int | None:
         return None
     bits = whole_number(safety_bits, "rescale", "safety_bits")
     if not 0 <= bits <= math.log2(FINITE.high):
-        raise GraphError("safety_bits is not a number of bits to leave free", seen=bits, limit="0 to 15")
+        raise GraphError("safety_bits must be a number of bits", seen=bits, limit="0 to 15")
     return bits
 
 
@@ -162,7 +162,9 @@ def collect_samples(
         return None
     samples = samples_given(inputs)
     if not samples:
-        raise GraphError("there is no sample to choose factors by", remedy="leave inputs out, and some are drawn")
+        raise GraphError(
+            "there is no sample to choose factors by", remedy="omit inputs, and samples are drawn at random"
+        )
     return samples
 
 

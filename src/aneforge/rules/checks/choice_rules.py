@@ -31,7 +31,7 @@ def forbidden_count(subject: Subject) -> Iterator[Seen]:
 def searched_extent(subject: Subject) -> Iterator[Seen]:
     """The searched axis is {seen} long; {target} searches at most {limit}.
 
-    Remedy: search parts of the axis and then their winners.
+    Remedy: search parts of the axis, then the results of the parts.
 
     Places come back as fp16 numbers, exact below the bound.
     """
@@ -48,9 +48,9 @@ def searched_extent(subject: Subject) -> Iterator[Seen]:
     ops={"random", "random_uniform"},
 )
 def drawn_range(subject: Subject) -> Iterator[Seen]:
-    """Random numbers are drawn up to {seen}, which must lie above the low end, {limit}.
+    """The upper end of the random numbers is {seen}; it must be above the lower end, {limit}.
 
-    Remedy: give a low end below the high one; a range without width is a fill.
+    Remedy: give a lower end below the upper one; for a constant use a fill.
 
     It holds where the host draws the numbers too, so that a graph is refused everywhere or nowhere for it.
     """

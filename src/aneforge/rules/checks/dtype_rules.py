@@ -18,7 +18,7 @@ def input_dtype(subject: Subject) -> Iterator[Seen]:
     """A program's input is {seen}; {target} takes {limit}.
 
     Remedy: feed floating-point numbers as fp16 and an image as uint8. Integers are exact in fp16 up to 2048: look
-    larger ones, such as the ids of words, up on the host, and feed what was found.
+    up larger ones, such as token ids, on the host and feed the result.
     """
     for tensor in subject.results:
         yield Seen(tensor.dtype, "input")
@@ -59,7 +59,7 @@ def is_index(op: str, dtype: str) -> bool:
 
 @rule("ANE-DTYPE-003", Severity.REJECT, bound="engine_dtypes", relation=Relation.ONE_OF)
 def engine_dtype(subject: Subject) -> Iterator[Seen]:
-    """{what} is {seen}; an operation on {target} holds {limit}.
+    """{what} is {seen}; operations on {target} take {limit}.
 
     Remedy: cast floating-point tensors to fp16 (af.to_fp16 does it for a whole graph). Cast integers to fp16 too where
     they are at most 2048, up to which it holds them exactly; keep larger ones on the host.
@@ -111,7 +111,7 @@ BLOCKWISE_OPS = {"constexpr_blockwise_shift_scale", "constexpr_sparse_blockwise_
 
 @rule("ANE-WEIGHT-001", Severity.INFO, bound=BLOCKWISE, relation=Relation.PRESENT)
 def blockwise_folds(subject: Subject) -> Iterator[Seen]:
-    """Weights with a scale for each block fold to dense fp16 on {target}: they take the accuracy and give no bandwidth.
+    """Weights with one scale per block become dense fp16 on {target}: accuracy is lost and no bandwidth is saved.
 
     Remedy: use an encoding that streams there; `aneforge.targets.native_streams` lists them.
     """
@@ -125,9 +125,9 @@ def blockwise_folds(subject: Subject) -> Iterator[Seen]:
     relation=Relation.PRESENT,
 )
 def blockwise_is_wrong(subject: Subject) -> Iterator[Seen]:
-    """Weights with a scale for each block stream on {target}, and users report wrong numbers from them.
+    """Weights with one scale per block stream on {target}, and users report wrong results from them.
 
-    Remedy: use one scale for each channel (int8) or a palette (int4), or compare with the model's own numbers there.
+    Remedy: use one scale per channel (int8) or a palette (int4), or compare with the model's own numbers there.
 
     Reported in: apple/coreai-models#279
 

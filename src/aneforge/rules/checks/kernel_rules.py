@@ -123,7 +123,7 @@ def count_factors(stride: int) -> int:
     trait=Trait.FORWARD_CONVOLUTION,
 )
 def stride_factor(subject: Subject) -> Iterator[Seen]:
-    """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
+    """{op} has a stride with the factor {seen}; strides on {target} must be products of {limit}.
 
     Remedy: not needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
     a stride that is such a product.

@@ -81,7 +81,7 @@ def resized_axes(subject: Subject) -> Iterator[int]:
 def only_height_and_width(subject: Subject) -> Iterator[Seen]:
     """Axis {seen} is resized; a layer resizes {limit}.
 
-    Remedy: not needed from a graph, where the axis is transposed to the width and back; else do so.
+    Remedy: not needed from a graph, where the axis is transposed to the width and back; else transpose it yourself.
     """
     for axis in resized_axes(subject):
         yield Seen(axis, "axis")
@@ -97,7 +97,7 @@ def is_broadcast(x: TensorType, result: TensorType) -> bool:
 
 @rule("ANE-TILE-002", Severity.REJECT, bound="tile_factors", relation=Relation.ONE_OF, ops={"tile"})
 def tile_counts(subject: Subject) -> Iterator[Seen]:
-    """A tensor is repeated with the factor {seen}; on {target} counts are built of {limit}.
+    """A tensor is repeated with the factor {seen}; counts on {target} must be products of {limit}.
 
     Remedy: concatenate the tensor with itself.
 
@@ -134,7 +134,7 @@ def unbuilt(subject: Subject) -> Iterator[Seen]:
     ops={"space_to_batch"},
 )
 def space_to_batch_factors(subject: Subject) -> Iterator[Seen]:
-    """A block has the factor {seen}; on {target} blocks are built of {limit}.
+    """A block has the factor {seen}; blocks on {target} must be products of {limit}.
 
     Remedy: reshape and transpose instead.
     """
@@ -149,7 +149,7 @@ def space_to_batch_factors(subject: Subject) -> Iterator[Seen]:
     ops={"batch_to_space"},
 )
 def batch_to_space_factors(subject: Subject) -> Iterator[Seen]:
-    """A block has the factor {seen}; on {target} blocks are built of {limit}.
+    """A block has the factor {seen}; blocks on {target} must be products of {limit}.
 
     Remedy: reshape and transpose instead.
     """
@@ -164,7 +164,7 @@ def batch_to_space_factors(subject: Subject) -> Iterator[Seen]:
     ops={"depth_to_space", "channel_to_space"},
 )
 def channel_to_space_factors(subject: Subject) -> Iterator[Seen]:
-    """A block has the factor {seen}; on {target} blocks are built of {limit}.
+    """A block has the factor {seen}; blocks on {target} must be products of {limit}.
 
     Remedy: reshape and transpose instead.
     """
@@ -179,7 +179,7 @@ def channel_to_space_factors(subject: Subject) -> Iterator[Seen]:
     ops={"space_to_depth", "space_to_channel"},
 )
 def space_to_channel_factors(subject: Subject) -> Iterator[Seen]:
-    """A block has the factor {seen}; on {target} blocks are built of {limit}.
+    """A block has the factor {seen}; blocks on {target} must be products of {limit}.
 
     Remedy: reshape and transpose instead.
     """
@@ -194,9 +194,9 @@ def space_to_channel_factors(subject: Subject) -> Iterator[Seen]:
     ops={"pixel_shuffle"},
 )
 def shuffle_factors(subject: Subject) -> Iterator[Seen]:
-    """Pixels are shuffled by a factor of {seen}, none of {limit}.
+    """Pixels are shuffled by a factor of {seen}; it must be one of {limit}.
 
-    Remedy: shuffle in two steps whose factors are of these, or reshape and transpose.
+    Remedy: shuffle in two steps with these factors, or reshape and transpose.
     """
     for factor in block_factors(subject):
         yield Seen(factor, "factor")
@@ -210,9 +210,9 @@ def shuffle_factors(subject: Subject) -> Iterator[Seen]:
     ops={"pixel_unshuffle"},
 )
 def unshuffle_factors(subject: Subject) -> Iterator[Seen]:
-    """Pixels are unshuffled by a factor of {seen}, none of {limit}.
+    """Pixels are unshuffled by a factor of {seen}; it must be one of {limit}.
 
-    Remedy: unshuffle in two steps whose factors are of these, or reshape and transpose.
+    Remedy: unshuffle in two steps with these factors, or reshape and transpose.
     """
     for factor in block_factors(subject):
         yield Seen(factor, "factor")
@@ -272,7 +272,7 @@ def rounded_indices(subject: Subject) -> Iterator[Seen]:
 def scattered_places(subject: Subject) -> Iterator[Seen]:
     """{op} becomes a gather over {seen} places along one axis; {target} takes at most {limit}.
 
-    Remedy: write into parts of the tensor by themselves and concatenate them, or write along one axis.
+    Remedy: write into parts of the tensor separately and concatenate them, or write along one axis.
 
     Known places are written by a gather from the tensor and the updates after it; what is added or multiplied is
     gathered from the updates alone. Coordinates of several axes count every place that they can name.

@@ -15,9 +15,9 @@ from aneforge.rules.subject import PORT, Subject
     ops={PORT},
 )
 def graph_without_inputs(subject: Subject) -> Iterator[Seen]:
-    """The graph has no inputs: there is nothing to feed on {target}.
+    """The graph has no inputs; a program on {target} needs at least one.
 
-    Remedy: start it from af.input, or compute what depends on constants alone on the host.
+    Remedy: start it from af.input, or compute constant results on the host.
     """
     if subject.attributes.get("fed") is False:
         yield Seen("no inputs", "graph")
@@ -31,9 +31,9 @@ def graph_without_inputs(subject: Subject) -> Iterator[Seen]:
     ops={"const"},
 )
 def constant_without_numbers(subject: Subject) -> Iterator[Seen]:
-    """{op} is a type without numbers: no layer on {target} computes it.
+    """{op} is declared without values: no layer on {target} computes it.
 
-    Remedy: give the numbers to the operation that reads them, as an operand.
+    Remedy: give the values as an operand of the operation that reads them.
     """
     yield Seen(subject.op)
 

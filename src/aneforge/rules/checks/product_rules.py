@@ -31,7 +31,7 @@ def is_three_dimensional(subject: Subject) -> bool:
 def depth_is_attested(subject: Subject) -> Iterator[Seen]:
     """A three-dimensional convolution is not known to work on {target}: no source has seen one there.
 
-    Remedy: convolve every plane by itself and add the results.
+    Remedy: convolve the planes separately and add the results.
     """
     if is_three_dimensional(subject):
         yield Seen("three-dimensional")
@@ -47,7 +47,7 @@ def depth_is_attested(subject: Subject) -> Iterator[Seen]:
 def depth_lowers(subject: Subject) -> Iterator[Seen]:
     """A three-dimensional convolution passes its validator and fails in backend lowering on {target}, as everywhere.
 
-    Remedy: convolve every plane by itself and add the results.
+    Remedy: convolve the planes separately and add the results.
     """
     if is_three_dimensional(subject):
         yield Seen("three-dimensional")
@@ -211,7 +211,7 @@ def mask_format(subject: Subject) -> Iterator[Seen]:
 def longer_sequence(subject: Subject) -> Iterator[Seen]:
     """The longer sequence of the attention layer has {seen} positions; it is right up to {limit}, and garbage at 4096.
 
-    Remedy: leave native out: attention is then built of products and softmax.
+    Remedy: omit native: attention is then built from matmul and softmax.
     """
     found = lengths(subject)
     if found is not None:
@@ -222,7 +222,7 @@ def longer_sequence(subject: Subject) -> Iterator[Seen]:
 def shorter_sequence(subject: Subject) -> Iterator[Seen]:
     """The shorter sequence of the attention layer has {seen} positions; results are garbage from {limit} on.
 
-    Remedy: leave native out: attention is then built of products and softmax.
+    Remedy: omit native: attention is then built from matmul and softmax.
     """
     found = lengths(subject)
     if found is not None:

@@ -60,13 +60,13 @@ def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
     trait=Trait.MASKING,
 )
 def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
-    """A mask in front of a softmax holds {seen}; beyond {limit} it is infinite on {target}.
+    """A mask before a softmax holds {seen}; beyond {limit} it is infinite on {target}.
 
-    Remedy: mask with −10000, which is as good as minus infinity there.
+    Remedy: mask with −10000, which has the same effect.
 
     Reported in: apple/coremltools#2669, cactus-compute/cactus#734
 
-    A row of which all is masked has no answer then.
+    A row that is masked completely has no defined result then.
     """
     largest = number(subject, "largest_mask")
     if largest is not None and largest > FP16_MAX:
@@ -118,7 +118,7 @@ def activated_square(subject: Subject) -> Iterator[Seen]:
 def reduction_times_zero(subject: Subject) -> Iterator[Seen]:
     """A {seen} is multiplied by 0, which does not compile on {target}.
 
-    Remedy: write a constant of zeros, which is what comes out.
+    Remedy: use a constant of zeros, which is the result.
     """
     reduction = subject.attributes.get("scaled_reduction")
     if isinstance(reduction, str):
@@ -133,9 +133,9 @@ def reduction_times_zero(subject: Subject) -> Iterator[Seen]:
     ops={PORT},
 )
 def output_is_an_input(subject: Subject) -> Iterator[Seen]:
-    """An output is an input as it is; a program of nothing else crashes the compiler's front end on {target}.
+    """An output is an unchanged input; a program with no other outputs crashes the compiler's front end on {target}.
 
-    Remedy: take the input itself, without a program, or compute something of it.
+    Remedy: use the input directly, without a program, or compute something from it.
     """
     if subject.attributes.get("producer") == "input":
         yield Seen("input", "producer")

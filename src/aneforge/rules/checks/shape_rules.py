@@ -188,7 +188,7 @@ def response_channels(subject: Subject) -> Iterator[Seen]:
     ops={"dynamic_goc"},
 )
 def runtime_gain_channels(subject: Subject) -> Iterator[Seen]:
-    """A gain and offset computed at run time has {seen} channels, none of {limit}.
+    """A gain and offset computed at run time has {seen} channels; the number must be one of {limit}.
 
     Remedy: make gain and offset constants, or use mul and add.
     """

@@ -224,7 +224,7 @@ class SoftwareComputer:
         found = self.pair(work, values) if len(values) > 1 else self.one(work, values[0])
         found = host_fp16(found)
         if work.relu:
-            self.doubt("pe.relu is read by its name alone")
+            self.doubt("pe.relu is interpreted by its name only")
             found = self.run("relu", {"x": found})
         if work.function == "none":
             return found

@@ -96,7 +96,7 @@ def check_steps(
         raise GraphError("there is no step to run", operation="execute_multi", remedy="give one feed for every step")
     if len(feeds) > limit:
         raise RuntimeStateError(
-            "one call runs no more steps",
+            "too many steps for one call",
             operation="execute_multi",
             seen=len(feeds),
             limit=limit,

@@ -276,7 +276,7 @@ class ExecutionStream:
         limit = operation.program.program.target.limits.integer("execute_multi_operations")
         if len(self._operations) >= limit:
             raise RuntimeStateError(
-                "one call runs no more operations",
+                "too many operations for one call",
                 operation=what,
                 seen=len(self._operations) + 1,
                 limit=limit,

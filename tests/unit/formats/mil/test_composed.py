@@ -134,7 +134,7 @@ def test_a_compiled_program_has_it_decoded_and_says_so() -> None:
     assert isinstance(constant, Dense)
     assert constant.values.tolist() == CASES["grouped"][1]
     assert [note.text for note in program_made.notes] == [
-        "y is decoded beforehand: no encoding of weights holds lut_to_dense"
+        "y is decoded before compilation: no encoding of weights has lut_to_dense"
     ]
 
 

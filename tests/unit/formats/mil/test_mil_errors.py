@@ -134,7 +134,7 @@ def test_an_unknown_function_names_the_known() -> None:
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(GraphTypeError, match="a MIL program is read from text"):
         parse_mil(b"program(1.3)")  # type: ignore[arg-type] - the error for it is the subject
-    with pytest.raises(GraphTypeError, match="weights are in no form that is known"):
+    with pytest.raises(GraphTypeError, match="weights have a form that is not known"):
         parse_mil(program(RELU), 7)  # type: ignore[arg-type] - the error for it is the subject
     with pytest.raises(GraphTypeError, match="neither a path nor bytes"):
         parse_mil(program(RELU), {"a": {}})  # type: ignore[dict-item] - the error for it is the subject

@@ -293,7 +293,7 @@ CASES: dict[str, tuple[Callable[[Model], None], str]] = {
     "more weights than the file": (stated((2**20, 2**20)), "MIL-PACKAGE-003.*more weights than the file"),
     "weights of 2^95 bytes": (stated((2**47, 2**47)), "MIL-PACKAGE-003.*more weights than the file"),
     "one blob in many shapes": (many_references, "MIL-PACKAGE-003.*bytes up to this one"),
-    "blocks in blocks": (deep_blocks, "MIL-OP-002.*blocks in one another"),
+    "blocks in blocks": (deep_blocks, "MIL-OP-002.*nested blocks"),
 }
 
 
@@ -311,7 +311,7 @@ def test_a_bad_program_is_one_error(name: str, package: Path) -> None:
 def test_the_parts_of_a_program_are_counted(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_mlpackage(package)
     monkeypatch.setattr(translation, "MOST_PARTS", 8)
-    with pytest.raises(MilError, match=r"(?s)MIL-PACKAGE-002.*more operations and parameters than any is read with"):
+    with pytest.raises(MilError, match=r"(?s)MIL-PACKAGE-002.*more operations and parameters than can be read"):
         load_mlpackage(package)
 
 

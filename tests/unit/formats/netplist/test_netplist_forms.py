@@ -242,7 +242,7 @@ REFUSED: list[tuple[Tensor, str]] = [
     (op("local_response_norm", deep(1, 3, 2, 2, 2), size=3), "unit takes a tensor of at most 4 axes"),
     (op("reshape", deep(2, 3, 2, 2, 2), shape=(2, 24)), "no key for the depth"),
     (GAPS, "no key for gaps"),
-    (op("upsample_nearest_neighbor", af.input((1, 1, 4, 4)), scale_factor_height=1.5), "has whole factors"),
+    (op("upsample_nearest_neighbor", af.input((1, 1, 4, 4)), scale_factor_height=1.5), "has integer factors"),
     (
         op("cross_product", deep(3, 1, 1, 1, 1), deep(3, 1, 1, 1, 1)),
         "CrossProduct unit takes a tensor of at most 4 axes",

@@ -135,14 +135,14 @@ def test_wrong_steps() -> None:
         with pytest.raises(GraphError, match="execute_multi: there is no step to run"):
             execute_multi(program, [])
         with pytest.raises(
-            RuntimeStateError, match=rf"one call runs no more steps \(seen {limit + 1}, limit {limit}\)"
+            RuntimeStateError, match=rf"too many steps for one call \(seen {limit + 1}, limit {limit}\)"
         ):
             execute_multi(program, [{"x": [[1]]}] * (limit + 1), {"y": "total"})
         with pytest.raises(
             GraphError, match=r"execute_multi, step 1: a feed has a value for every input .*\(seen none, "
         ):
             execute_multi(program, [{"x": [[1]]}, {}], {"y": "total"})
-        with pytest.raises(GraphError, match=r"execute_multi, step 0: input 'x' .* was given another shape"):
+        with pytest.raises(GraphError, match=r"execute_multi, step 0: the value for input 'x' .* has the wrong shape"):
             execute_multi(program, [{"x": [1]}], {"y": "total"})
         with pytest.raises(GraphError, match="a seed must be for a resident input"):
             execute_multi(program, [{"x": [[1]]}], {"y": "total"}, {"x": [[1]]})

@@ -237,7 +237,7 @@ def test_one_call_runs_so_many_operations(plus_one: LoadedProgram) -> None:
     for _ in range(limit):
         stream.encode(Operation(plus_one))
     with pytest.raises(
-        RuntimeStateError, match=rf"one call runs no more operations \(seen {limit + 1}, limit {limit}\)"
+        RuntimeStateError, match=rf"too many operations for one call \(seen {limit + 1}, limit {limit}\)"
     ):
         stream.encode(Operation(plus_one))
     stream.execute()

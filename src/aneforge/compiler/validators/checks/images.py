@@ -59,9 +59,9 @@ def matrix_elements(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-RESAMPLE-002", Relation.ONE_OF, "resample_coordinate_channels")
 def coordinate_channels(subject: Subject) -> Iterator[Seen]:
-    """A place is given by {seen} coordinates, none of {limit}.
+    """A position has {seen} coordinates; their number must be one of {limit}.
 
-    Remedy: give a column and a row for every place.
+    Remedy: give a column and a row for every position.
     """
     coordinates = argument(subject, "coordinates")
     if coordinates is not None and coordinates.rank:

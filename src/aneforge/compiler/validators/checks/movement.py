@@ -34,9 +34,9 @@ def joined_axis(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-CONCAT-003", Relation.NEVER)
 def joined_layouts(subject: Subject) -> Iterator[Seen]:
-    """The inputs of a concat lie in the layouts {seen}; they must have {limit}.
+    """The inputs of a concat have the layouts {seen}; they must have {limit}.
 
-    Remedy: bring them to one layout before.
+    Remedy: convert them to one layout first.
 
     A layer of a program has no layout of its own; the authored form of one names each input's as `layouts`.
     """
@@ -228,7 +228,7 @@ def channel_to_space_depth(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-PIXELSHUFFLE-003", Relation.NEVER)
 def shuffled_channels(subject: Subject) -> Iterator[Seen]:
-    """There are {seen} channels, no multiple of {limit}, the factor's square.
+    """There are {seen} channels; the number must be a multiple of {limit}, the square of the factor.
 
     Remedy: pad the channels.
     """
@@ -240,7 +240,7 @@ def shuffled_channels(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-PIXELUNSHUFFLE-003", Relation.NEVER)
 def unshuffled_extents(subject: Subject) -> Iterator[Seen]:
-    """Height or width is {seen}, no multiple of {limit}, the factor.
+    """Height or width is {seen}; it must be a multiple of the factor, {limit}.
 
     Remedy: pad the image.
     """

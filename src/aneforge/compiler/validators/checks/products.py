@@ -209,7 +209,7 @@ def arg_even_padding(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-ARGMINMAX-005", Relation.ONE_OF, "arg_reduction_strides")
 def arg_strides(subject: Subject) -> Iterator[Seen]:
-    """A windowed arg-reduction has a stride of {seen}, none of {limit}.
+    """A windowed arg-reduction has a stride of {seen}; it must be one of {limit}.
 
     Remedy: search with one of these strides and slice the result.
     """

@@ -94,7 +94,7 @@ def rows_hold_their_elements(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-LOAD-003", Relation.ONE_OF)
 def tile_sides(subject: Subject) -> Iterator[Seen]:
-    """A tile of a compressed plane is {seen} on a side, none of {limit}.
+    """A tile of a compressed plane is {seen} on a side; it must be one of {limit}.
 
     Remedy: write the plane in one of these tiles.
     """

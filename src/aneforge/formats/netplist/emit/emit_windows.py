@@ -129,7 +129,7 @@ def upsample_nearest(call: Call) -> Held:
     """
     factors = [call.node.number(f"scale_factor_{side}") for side in ("height", "width")]
     if any(factor != int(factor) for factor in factors):
-        raise call.to.refuse("an upsampling has whole factors", seen=factors, nearest="a whole factor")
+        raise call.to.refuse("an upsampling has integer factors", seen=factors, nearest="an integer factor")
     steps = [int(factor) for factor in factors]
     if steps == [1, 1]:
         return call.x
