@@ -11,6 +11,7 @@ that was made for the constant and that nobody else holds.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, cast
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse"]
 
+AT_ONCE = 1 << 20
+"""Elements that are decoded at once, so that no copy of a large weight in float64 is made."""
 PALETTE_BITS = (1, 2, 3, 4, 6, 8)
 BLOCK_SIZE = 32
 """Documented number of columns in a block."""
@@ -279,8 +282,15 @@ class Int8Affine(Constant):
 
     def dense(self) -> Array:
         """Return the values, each product rounded once to the element type of the scale."""
-        zero = 0.0 if self.zero_point is None else self._spread(self.zero_point)
-        return ((self.quantized.astype(np.float64) - zero) * self._spread(self.scale)).astype(self.scale.dtype)
+        zero = np.zeros(()) if self.zero_point is None else self._spread(self.zero_point)
+        scale, shape = self._spread(self.scale), self.quantized.shape
+        made = np.empty(shape, self.scale.dtype)
+        step = max(1, AT_ONCE // max(1, math.prod(shape[1:])))
+        for start in range(0, shape[0], step):
+            rows = slice(start, start + step)
+            shift, factor = (one[rows] if one.ndim and len(one) > 1 else one for one in (zero, scale))
+            made[rows] = (self.quantized[rows].astype(np.float64) - shift) * factor
+        return made
 
     def _spread(self, part: Array) -> Array:
         real = part.astype(np.float64)

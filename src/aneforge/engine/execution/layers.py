@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -83,9 +84,27 @@ class Constants:
         """Return a constant: real numbers in fp16, unless it is taken as it is given."""
         key = (id(constant), given)
         if key not in self.found:
-            dense = constant.dense()
-            self.found[key] = dense if given else cast("Array", round_operands({"x": dense})["x"])
+            self.found[key] = shared_decoded(constant, given) if constant.is_encoded else decoded(constant, given)
         return self.found[key]
+
+
+DECODED: WeakValueDictionary[tuple[str, bool], Array] = WeakValueDictionary()
+"""What encoded constants decode to, as long as a program holds it: two that are stored equally are decoded once."""
+
+
+def shared_decoded(constant: Constant, given: bool) -> Array:  # noqa: FBT001 - as `Constants.array` has it
+    """Return an encoded constant decoded, which programs share."""
+    key = (constant.digest, given)
+    found = DECODED.get(key)
+    if found is None:
+        found = DECODED[key] = decoded(constant, given)
+    return found
+
+
+def decoded(constant: Constant, given: bool) -> Array:  # noqa: FBT001 - as above
+    """Return a constant in the type in which the engine gets it."""
+    dense = constant.dense()
+    return dense if given else cast("Array", round_operands({"x": dense})["x"])
 
 
 @dataclass(slots=True)

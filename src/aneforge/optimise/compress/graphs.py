@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from aneforge.analysis.ranges.probes import bound_by_promises
 from aneforge.compiler.passes.kernels import encoding_of
@@ -120,12 +121,21 @@ def compressed(
     for same in grouped(found):
         first = same[0]
         chosen = decided(same, wanted, hazards)
-        constant = chosen.constant or first.weight
+        constant = first.weight if chosen.constant is None else shared(chosen.constant)
         verdicts = [fates.of(use.node, use.operand, constant) for use in same] if is_encoded(constant) else []
         now.update({(use.node, use.operand): constant for use in same})
         kept = beside(readers, same) if constant is not first.weight else ""
         reports.append(report(same, constant, chosen, verdicts, kept))
     return Compressed(replaced(whole, now), tuple(reports))
+
+
+STORED: WeakValueDictionary[str, Constant] = WeakValueDictionary()
+"""Encoded constants in use, by their digests: graphs that read the same weights share what is stored of them."""
+
+
+def shared(constant: Constant) -> Constant:
+    """Return the constant in use that is stored equally, or this one."""
+    return STORED.setdefault(constant.digest, constant)
 
 
 def grouped(found: Sequence[Use]) -> list[list[Use]]:

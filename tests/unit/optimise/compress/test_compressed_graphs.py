@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 
 import aneforge as af
 from aneforge.compiler.compile import compile_graph
+from aneforge.engine.execution.layers import Constants
 from aneforge.errors import GraphError, NoDataError, NotSupportedError, UnknownNameError
 from aneforge.formats.mil.program import parse_mil
 from aneforge.formats.mil.text import mil_text
 from aneforge.graph.node import build
-from aneforge.ops.constant import Dense, Int8Affine
+from aneforge.ops.constant import Constant, Dense, Int8Affine
 from aneforge.optimise.compress.choice import MODES, Encoding, find_mode
 from aneforge.optimise.compress.fates import Fate
 from aneforge.optimise.compress.graphs import WeightReport, compressed
@@ -319,3 +321,36 @@ def test_network_descriptions_hold_the_decoded_weights(mode: str, tmp_path: Path
     expected = next(iter(af.reference(made.graph, [feed]).values()))
     found = next(iter(af.reference(back, [feed]).values()))
     np.testing.assert_array_equal(found, expected)
+
+
+def test_graphs_that_read_the_same_weight_share_what_is_stored_and_decoded() -> None:
+    weight = np.random.default_rng(0).standard_normal((64, 32)).astype(np.float16)
+    graphs = [
+        compressed(af.input((rows, 32), name="x").linear(weight), "int8", target=Family.A14).graph for rows in (1, 8)
+    ]
+    stored = [
+        one
+        for graph in graphs
+        for node in graph.nodes
+        for one in node.operands.values()
+        if isinstance(one, Constant) and one.is_encoded
+    ]
+    assert len(stored) == 2
+    assert stored[0] is stored[1]
+    held = [Constants() for _ in graphs]
+    arrays = [one.array(constant, given=False) for one, constant in zip(held, stored, strict=True)]
+    assert arrays[0] is arrays[1]
+
+
+def test_decoding_makes_no_copy_in_float64() -> None:
+    codes = np.random.default_rng(0).integers(-127, 128, (4096, 1024)).astype(np.int8)
+    scale = np.linspace(0.001, 0.01, 1024).astype(np.float16)
+    for axis, given in ((0, np.repeat(scale, 4)), (1, scale)):
+        constant = Int8Affine(codes, given, axis=axis)
+        tracemalloc.start()
+        found = constant.dense()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < found.nbytes + 40_000_000
+        wide = given.astype(np.float64).reshape((-1, 1) if axis == 0 else (1, -1))
+        np.testing.assert_array_equal(found, (codes.astype(np.float64) * wide).astype(np.float16))
