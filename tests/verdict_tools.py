@@ -20,6 +20,7 @@ from aneforge.analysis.matrix import compiles
 from aneforge.commands.checking import check
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
+from aneforge.compiler.splits import OVERSIZE as IS_OVERSIZE
 from aneforge.compiler.validators import validate_program
 from aneforge.compiler.verdict import is_cut
 from aneforge.errors import GraphError, NotSupportedError
@@ -343,8 +344,11 @@ def disagreements(found: Answers) -> Iterator[str]:
     count = len(program.program.segments)
     if {segments, found.matrix[1]} != {count} or (row == CUT and found.segments != count):
         yield f"{row}: the number of programs is {count}, {segments}, {found.matrix[1]} or {found.segments}"
-    if row == SPLIT and not (found.splits and any(change.why == "it is oversize" for change in program.changes)):
+    called_oversize = any(change.why == IS_OVERSIZE for change in program.changes)
+    if row == SPLIT and not (found.splits and called_oversize):
         yield f"{row}: no split is named"
+    if row != SPLIT and called_oversize:
+        yield f"{row}: a change says that something is oversize"
 
 
 def refusals(found: Answers) -> Iterator[str]:

@@ -23,9 +23,12 @@ import pytest
 import aneforge as af
 from aneforge._compile import cross_compile_check
 from aneforge.commands.checking import check
+from aneforge.commands.demo_networks import network
 from aneforge.compiler.compile import build_program, compile_graph
+from aneforge.compiler.splits import IN_PARTS, TRANSPOSED
 from aneforge.compiler.validators import validate_program
 from aneforge.errors import IllegalGraphError, NoDataError
+from aneforge.graph.graph import as_graph
 from aneforge.report.tables import markdown
 from verdict_tools import CUT, OVERSIZE, REJECT, ROWS, RUNS, SPLIT, ask, disagreements, draw_graph, target_of
 
@@ -101,6 +104,24 @@ def test_what_is_only_moved_is_inferred_and_says_so() -> None:
     assert change.detail.endswith("moves of the whole tensor, which are assumed to work (inferred)")
     moved = [one for one in validate_program(compiled.program).findings if one.stage == "moved"]
     assert {one.finding.rule for one in moved} == {"ANE-EXTENT-001"}
+
+
+@pytest.mark.parametrize(("target", "limit"), [("h13", "8388607 (inferred)"), ("m5-pro", "16777215 (measured)")])
+def test_a_transpose_has_a_limit_of_its_own_at_every_door(target: str, limit: str) -> None:
+    """It passes preflight, so nothing may say that it is oversize."""
+    graph = as_graph(af.input((1, 4, 8, 70_000)).transpose((0, 1, 3, 2)))
+    found = ask(graph, af.targets.resolve(target))
+    assert (found.row, list(disagreements(found))) == ("runs", [])
+    assert found.compiled is not None
+    (change,) = found.compiled.changes
+    assert (change.detail, change.why) == (f"moved as a whole, up to {limit}", TRANSPOSED)
+
+
+def test_parts_for_kernel_memory_are_not_said_to_be_oversize() -> None:
+    compiled = compile_graph(network("resnet18"), af.targets.Family.A13)
+    assert compiled.verdict.ok
+    assert {one.why for one in compiled.changes} == {IN_PARTS}
+    assert all("kernel is larger than kernel memory" in one.detail for one in compiled.changes)
 
 
 def test_an_error_speaks_of_the_users_operation() -> None:

@@ -11,6 +11,7 @@ from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.graph.convert import Change
 from aneforge.ops.op import Trait
 from aneforge.rules.rule import Severity
+from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
     from aneforge.rules.preflight import Preflight
+    from aneforge.targets import Target
 
     Written = tuple[str, Location | None, tuple[int, ...]]
     """An operation as a verdict knows it: its name, its place and the shape of its result."""
@@ -33,6 +35,10 @@ OVERSIZE = "it is oversize"
 """Why such a change was made."""
 JOINED = "part of other layers, all within the limit"
 MOVED = "moves of the whole tensor, which are assumed to work (inferred)"
+IN_PARTS = "one layer does not hold all of it"
+"""Why something that is not oversize is in parts: its kernel is larger than kernel memory."""
+TRANSPOSED = "a transpose may be longer than what is computed on"
+"""Why a graph in which nothing is oversize moves more than the engine computes on."""
 
 
 def find_node(layer: str, graph: Graph) -> Node | None:
@@ -43,18 +49,35 @@ def find_node(layer: str, graph: Graph) -> Node | None:
 
 def splits_of(program: Program, graph: Graph, validation: NetworkValidation, verdict: Preflight) -> tuple[Change, ...]:
     """Return the operations of a graph that were split, and those that are only moved or are gone, each change once."""
-    texts: dict[Node, dict[str, None]] = {}
+    texts: dict[Node, dict[str, str]] = {}
     oversize = {(report.op, report.location, report.shape) for report in verdict.oversize}
-    for layer, text in (*split_texts(program), *moved_texts(validation)):
+    moved = MOVED if oversize else transposed_text(program.target)
+    for (layer, text), why in (
+        *((one, IN_PARTS) for one in split_texts(program)),
+        *(((layer, moved), TRANSPOSED) for layer in moved_layers(validation)),
+    ):
         node = find_node(layer, graph)
         if node is not None:
-            texts.setdefault(fused_with(node, oversize), {})[text] = None
+            texts.setdefault(fused_with(node, oversize), {})[text] = OVERSIZE if oversize else why
     if not texts:
-        moved = {port.name for port in validation.ports if any(one.stage is Stage.MOVED for one in port.findings)}
-        texts = {node: {MOVED: None} for name, node in graph.inputs.items() if name in moved}
+        ports = {port.name for port in validation.ports if any(one.stage is Stage.MOVED for one in port.findings)}
+        why = OVERSIZE if oversize else TRANSPOSED
+        texts = {node: {moved: why} for name, node in graph.inputs.items() if name in ports}
     if not texts:
         return tuple(Change(report.op, report.location, JOINED, OVERSIZE) for report in verdict.oversize)
-    return tuple(Change(node.op.name, node.location, "; ".join(found), OVERSIZE) for node, found in texts.items())
+    return tuple(
+        Change(node.op.name, node.location, "; ".join(found), next(iter(found.values())))
+        for node, found in texts.items()
+    )
+
+
+def transposed_text(target: Target) -> str:
+    """Return what is said of a transpose within its own limit, and of what it reads."""
+    limit = target.limits.known_integer("transpose_extent")
+    if limit is None:
+        return MOVED
+    known = "measured" if was_measured_on(target, target.evidence("transpose_extent")) else "inferred"
+    return f"moved as a whole, up to {limit} ({known})"
 
 
 def fused_with(node: Node, oversize: Container[Written]) -> Node:
@@ -77,11 +100,11 @@ def split_texts(program: Program) -> Iterator[tuple[str, str]]:
             yield note.layer, note.text.removeprefix("became ")
 
 
-def moved_texts(validation: NetworkValidation) -> Iterator[tuple[str, str]]:
+def moved_layers(validation: NetworkValidation) -> Iterator[str]:
     """Yield the layers that move more than the engine computes on."""
     for layer in validation.layers:
         if any(found.stage is Stage.MOVED for found in layer.findings):
-            yield layer.name, MOVED
+            yield layer.name
 
 
 def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> NotSupportedError:
