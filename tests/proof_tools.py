@@ -5,6 +5,7 @@ Each kind of contradiction is a function that yields a sentence, the same for al
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from aneforge.graph.precision import to_fp16
 from aneforge.report.gate import FAIL_ON, STRICT, Threshold, outcome
 from aneforge.report.model import DIFFERS, NO, SAME, SPLIT
 from aneforge.report.written import report_from_json, report_to_json
-from aneforge.targets import Target, place_of, resolve
+from aneforge.targets import Target, group, place_of, resolve
 from aneforge.targets.queries import was_measured_on
 from engine.test_labels_by_evidence import ARITHMETIC, ORDER, claim, least
 from proof_commands import disagreeing_commands
@@ -52,6 +53,7 @@ NEAR = 0.01
 SATURATION = "saturation"
 NO_CACHE = {"ANEFORGE_CACHE_BYTES": "0"}
 """Programs are compiled, and not found where earlier code left them."""
+TARGET_NAMES = frozenset(target.name for target in group("all"))
 FILES = 4
 """One case of so many is also asked about at the command line."""
 MEASURED = Threshold(FAIL_ON, evidence=EvidenceKind.MEASURED)
@@ -221,6 +223,9 @@ def differences(case: Case, report: Report, answered: Sequence[Answered]) -> Ite
         yield Contradiction("targets are not compared", f"{with_program}, {report.divergences}")
     for pair in report.divergences:
         yield from one_analysis(case, pair, by_name[pair.first], by_name[pair.second])
+        named = {word for one in pair.differences for word in re.findall(r"\w+", one.detail)} & TARGET_NAMES
+        if not named <= {pair.first, pair.second}:
+            yield Contradiction("a difference names other targets", f"{pair.first}, {pair.second}: {named}")
         first, second = by_name[pair.first].ran, by_name[pair.second].ran
         if first is None or second is None:
             continue

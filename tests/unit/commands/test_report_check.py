@@ -51,6 +51,18 @@ def test_samples_can_make_a_program_less_sure_on_every_target(value: float) -> N
         assert (told.exactness == "exact") is (value == 1.0 and told.target != "h15")
 
 
+def test_a_difference_names_the_two_targets_that_are_compared() -> None:
+    """Targets that share a program are looked at once."""
+    x = af.input((1, 8, 16, 16), name="x")
+    graph = af.Graph(
+        {"y": af.conv(x, np.ones((8, 8, 3, 3), np.float16), pad=1).slice_by_size((0, 0, 0, 2), (1, 8, 8, 8))}
+    )
+    for pair in check(graph, ["m1", "m1-max", "m5", "m5-pro", "m6"]).divergences[1:]:
+        winograd, crop = sorted(pair.differences, key=lambda one: one.cause)
+        assert winograd.detail == f"direct on {pair.first}, winograd on {pair.second}"
+        assert crop.detail == f"on {pair.first} magnitudes above 4094 become infinite"
+
+
 @pytest.mark.parametrize("cut", [False, True], ids=["one program", "three programs"])
 def test_what_takes_the_time_adds_up_and_has_the_dispatch_of_the_prediction(*, cut: bool) -> None:
     x = af.input((4, 512), name="x") @ np.ones((512, 512), np.float16)
