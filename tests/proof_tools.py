@@ -54,6 +54,8 @@ SATURATION = "saturation"
 NO_CACHE = {"ANEFORGE_CACHE_BYTES": "0"}
 """Programs are compiled, and not found where earlier code left them."""
 TARGET_NAMES = frozenset(target.name for target in group("all"))
+FORMS = ("winograd", "stride")
+"""Choices of a form in which a layer computes; `unknown` where no source says which it is."""
 FILES = 4
 """One case of so many is also asked about at the command line."""
 MEASURED = Threshold(FAIL_ON, evidence=EvidenceKind.MEASURED)
@@ -286,6 +288,8 @@ def labels(one: Answered) -> Iterator[Contradiction]:
         allowed = least("exact", *(claim(step, one.target.name) for step in steps_of(layer)))
         if ORDER.index(known[layer.name].exactness) < ORDER.index(allowed):
             yield Contradiction(f"surer than its evidence: {layer.kind.name}", f"{one.name}: {layer}, {allowed}")
+        if "unknown" in map(layer.choices.get, FORMS) and known[layer.name].exactness is Exactness.EXACT:
+            yield Contradiction("surer than the form of its layer", f"{one.name}: {layer}")
         if one.ran is not None and one.ran.labels[layer.name].exactness.doubt < known[layer.name].exactness.doubt:
             yield Contradiction("a run is surer than its program", f"{one.name}: {layer}")
     if one.told.exactness != label_of_all((known if one.ran is None else one.ran.labels).values()).exactness:

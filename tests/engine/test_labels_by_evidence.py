@@ -135,6 +135,17 @@ def test_what_passes_rebuild_claims_no_more_than_what_was_asked_for(name: str) -
     assert {str(labels[layer.name].exactness) for layer in rebuilt} == {"modelled"}
 
 
+@pytest.mark.parametrize("side", [1, 3])
+def test_figures_are_of_constant_kernels(side: int) -> None:
+    """Whether a computed kernel is in the form of Winograd is not known either, and the program says so."""
+    computed = af.dynamic_conv(image(1, 4, 6, 6), af.input((4, 4, side, side), name="w"), pad=side // 2)
+    constant = af.conv(image(1, 4, 6, 6), weights(4, 4, side, side), pad=side // 2)
+    for target in ("h13", "h16g", "h17", "h18g"):
+        for graph, expected in ((computed, "modelled"), (constant, "exact")):
+            program = af.build_program(graph, target)
+            assert {str(label.exactness) for label in labels_of_layers(program).values()} == {expected}
+
+
 def test_what_the_mil_text_says_itself_is_labelled_as_it_is() -> None:
     program = af.build_program(af.conv(image(1, 3, 28, 28), weights(8, 3, 14, 14), stride=14), "h13")
     (conv,) = (layer for layer in program.layers if layer.kind.name == "convolution")

@@ -26,6 +26,7 @@ from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, along
 from aneforge.engine.planar import read
 from aneforge.engine.products import convolution_by, form_of, matmul_by, matrices, transposed_window, window_of
 from aneforge.engine.quantised import meeting_int8
+from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
 from aneforge.records import dataclass
 
@@ -47,11 +48,13 @@ __all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations"
 
 PRODUCT_KINDS = frozenset(kind.name for kind in kinds().values() if kind.product is not None)
 MATRIX_PRODUCTS = frozenset({"linear", "matmul"})
+CONVOLUTIONS = frozenset({"conv", "conv_transpose"})
 CHANNELS = 1
 """The axis of channels."""
 FOLDED_INT8 = "int8"
 """The encoding of `Int8Affine`, as the compiler notes it where weights fold."""
 INT8_WEIGHTS = "int8 weights enter as fp16 numbers, and activations are assumed to pass the times-16 encoding"
+COMPUTED_KERNEL = "figures of convolutions are of constant kernels; a computed one is assumed to have the same sums"
 REBUILT_WINDOW = (
     "assumed: this form of a convolution or resize that the program asks for; figures are of convolutions that have "
     "the form from the beginning"
@@ -175,6 +178,8 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
         labels.append(Label(Exactness.MODELLED, REBUILT_WINDOW))
     if affine.gain is None and affine.offset is not None:
         labels += doubts_of("bias_starts_sum", target)
+    if call.op in CONVOLUTIONS and not isinstance(layer.operand("weights"), Constant):
+        labels.append(Label(Exactness.MODELLED, COMPUTED_KERNEL))
     if form and form != form_by_shape(layer, call, target):
         labels.append(Label(Exactness.MODELLED, f"the compiler chose the {form} form; not measured here"))
     return Product(layer, call, affine, stages, tuple(labels), form, crops)
@@ -222,7 +227,7 @@ def sums_of(
     (_, first), (_, second) = layer.refs()
     x, weight = first.type.shape, second.type.shape
     outer = layer.core_types[0].shape[1] if layer.core_types[0].rank > 1 else 1
-    convolves = call.op in {"conv", "conv_transpose"}
+    convolves = call.op in CONVOLUTIONS
     channels = for_channels(start, outer) if convolves else None
     match call.op:
         case "conv":
