@@ -200,8 +200,10 @@ class Risks:
         after = Risks(scaled.graph, self.samples, self.ranges, deep=True)
         views = self.views or after.views
         before = [layer for view in views for layer in self.layers(compiled, view)]
-        rebuilt = compile_graph(scaled.graph, target)
-        behind = [layer for view in after.views for layer in after.layers(rebuilt, view)]
+        behind = before
+        if scaled.applied or views != after.views:
+            rebuilt = compile_graph(scaled.graph, target)
+            behind = [layer for view in after.views for layer in after.layers(rebuilt, view)]
         counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, behind)]
         errors = "; ".join(f"output {one.name}: {one.before:.3%} -> {one.after:.3%}" for one in scaled.outputs)
         on = {"declared": "inputs drawn within the ranges", "observed": "the sample inputs"}.get(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.compiler.compile import compile_graph
+from aneforge.compiler.compile import build, compile_graph
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import PrecisionWarning
 from aneforge.graph.node import Output
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from aneforge.compiler.compile import Compiled
     from aneforge.engine.execution.run import Executable, Run
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
@@ -98,7 +99,21 @@ class Ready:
             IllegalGraphError: An operation cannot run there.
             NotSupportedError: An operation has no form there.
         """
-        compiled = compile_graph(graph, target)
+        return cls.of_compiled(compile_graph(graph, target))
+
+    @classmethod
+    def of_node(cls, node: Node, edit: Edit, target: Target) -> Ready:
+        """Return an edited node alone, compiled for a target that takes its graph: the validators are not asked again.
+
+        Raises:
+            IllegalGraphError: It cannot run there.
+            NotSupportedError: It has no form there.
+        """
+        return cls.of_compiled(build(isolate_node(node, edit), target))
+
+    @classmethod
+    def of_compiled(cls, compiled: Compiled) -> Ready:
+        """Return what was compiled, ready to run."""
         return cls(prepare(compiled.program), compiled.feed({}))
 
     @property
@@ -187,7 +202,7 @@ class NodeError:
 
 def measure_node(node: Node, edit: Edit, reading: Reading, target: Target, axis: int | None = None) -> NodeError:
     """Return the error of an edited node alone, and of every channel where their axis is given."""
-    ready = Ready.of(isolate_node(node, edit), target)
+    ready = Ready.of_node(node, edit, target)
     given, exact = ready.run(reading.values).outputs["y"], reading.exact
     error = measure_error(given, exact)
     if axis is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.compiler.compile import build_program
+from aneforge.compiler.compile import build
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import is_float
@@ -192,7 +192,7 @@ def scale_weights(product: WeightedProduct, exponents: tuple[int, ...]) -> Edit 
 
 def count_layers(node: Node, edit: Edit, target: Target) -> int:
     """Return the layers of an edited node alone: some have no gain slot for a row of factors."""
-    return len(build_program(isolate_node(node, edit), target).layers)
+    return len(build(isolate_node(node, edit), target).program.layers)
 
 
 def find_largest(product: WeightedProduct, magnitudes: Array) -> Array:
