@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import native_build
 from aneforge.targets import host
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from golden_text import Golden
 
 steady_draws()
+# A busy machine takes longer for a case than a deadline, and no test says anything about time.
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
 TESTS = Path(__file__).parent
 RESERVED = re.compile(r'[<>:"/\\|?*]')
 """What no file name on Windows may hold."""
