@@ -370,7 +370,8 @@ def weights_of(text: Path) -> Path:
 def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Written:
     """Write MIL text and its weights."""
     del program  # MIL says what the graph says
-    return Written(write_mil(retargeted, path.parent) if path.name == MODEL_FILE else write_mil_file(retargeted, path))
+    text = write_mil(retargeted, path.parent) if path.name == MODEL_FILE else write_mil_file(retargeted, path)
+    return Written(text, (weights_of(path),))
 
 
 def as_netplist(retargeted: Retargeted, program: Program, path: Path) -> Written:

@@ -202,7 +202,7 @@ def test_a_model_that_cannot_be_read_does_not_stop_the_others(
     assert said.out.splitlines()[-1].startswith("passed")
     assert main.run(["compile", "broken.onnx", str(model), "-t", "m4", "-o", "{model}.mil"]) == 2
     assert Path("masked.mil").exists()
-    assert "wrote masked.mil" in capsys.readouterr().out
+    assert "wrote masked.mil\nwrote masked.weights.bin\n" in capsys.readouterr().out
     assert main.run(["compile", str(wide), str(model), "-t", "m4", "-o", "one.mil"]) == 2
     assert "several models would be written to the same file (seen -o one.mil)" in capsys.readouterr().err
 
