@@ -48,6 +48,8 @@ MARGIN = 16.0
 """Times that every value may grow before it becomes infinite: gradients of later mini-batches are larger."""
 AS_GOOD = 1.25
 """An error up to this many times the least counts as good, and the largest such scale is taken: gradients shrink."""
+NEGLIGIBLE = 2.0**-40
+"""A tensor below this share of the largest gradient is 0 but for the rounding of float64: it has no relative error."""
 ROWS_SHOWN = 24
 
 
@@ -239,8 +241,10 @@ def advise(
     tensors = scaled_tensors(program, unscaled, SCALE_INPUT, crop_limit)
     scales = tuple(scale for scale in SCALES if objective.seed_of(scale) <= FP16_MAX)
     ready = prepare(program)
-    errors = [errors_at(ready, tensors, inputs, objective.seed_of(scale), scale) for scale in scales]
     labels = gradient_labels(programs, params)
+    largest = max(size_of_exact(one) for one in tensors if one.layer.name in labels)
+    least = NEGLIGIBLE * largest
+    errors = [errors_at(ready, tensors, inputs, objective.seed_of(scale), scale, least) for scale in scales]
     described = tuple(
         describe_tensor(
             tensor.bounded_by(gradient_limit) if tensor.layer.name in labels else tensor,
@@ -253,21 +257,35 @@ def advise(
     return recommend(LossScaleAdvice(programs.target, scales[0], "", scales, described))
 
 
+def size_of_exact(tensor: ScaledTensor) -> float:
+    """Return the size of a tensor for a scale of 1, as root of the sum of squares."""
+    return float(np.linalg.norm(tensor.exact))
+
+
 def errors_at(
-    ready: Executable, tensors: Sequence[ScaledTensor], inputs: Mapping[str, Array], seed: float, loss_scale: float
+    ready: Executable,
+    tensors: Sequence[ScaledTensor],
+    inputs: Mapping[str, Array],
+    seed: float,
+    loss_scale: float,
+    least: float,
 ) -> list[float]:
-    """Return the relative errors of tensors on the engine, run with a scale."""
+    """Return the relative errors of tensors on the engine, run with a scale; those below a size have none."""
     fed = np.full((1, 1), seed).astype(np.float16)
     values = ready.run({**inputs, SCALE_INPUT: fed}, keep=True).values
-    return [relative_error(values[one.layer.name], one.exact * loss_scale) for one in tensors]
+    return [relative_error(values[one.layer.name], one.exact * loss_scale, least * loss_scale) for one in tensors]
 
 
-def relative_error(found: Array, exact: Array) -> float:
-    """Return the root mean square of errors, as a share of that of the values; infinite where one is not finite."""
+def relative_error(found: Array, exact: Array, least: float) -> float:
+    """Return the root mean square of errors, as a share of that of the values; infinite where one is not finite.
+
+    Values that are all 0 have no error, and neither have those that would be but for rounding, such as the gradient
+    of a bias before a batch norm: what the engine has there is noise at any scale.
+    """
     if not np.isfinite(found).all():
         return math.inf
     size = float(np.linalg.norm(exact))
-    return float(np.linalg.norm(found.astype(np.float64) - exact)) / size if size else 0.0
+    return float(np.linalg.norm(found.astype(np.float64) - exact)) / size if size > least else 0.0
 
 
 def gradient_labels(programs: Programs, params: Sequence[Parameter]) -> dict[str, str]:

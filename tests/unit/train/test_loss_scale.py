@@ -72,6 +72,21 @@ def test_products_are_counted_as_the_engine_drops_them() -> None:
     assert counted.lost(2.0**30) == 0
 
 
+def test_a_gradient_that_is_0_but_for_rounding_does_not_decide() -> None:
+    """A bias before a mean is taken off has no effect: its gradient is noise, on the engine at any scale."""
+    random = np.random.default_rng(2)
+    x, t = af.input((64, 8)), af.input((64, 3))
+    w, b = (af.parameter(random.standard_normal(shape), name=name) for shape, name in (((8, 6), "w"), ((1, 6), "b")))
+    v = af.parameter(random.standard_normal((6, 3)) * 1e-2, name="v")
+    h = x @ w + b
+    data = {x: random.standard_normal((64, 8)), t: random.standard_normal((64, 3)) * 1e-2}
+    advice = af.loss_scale_advice(af.mse((h - h.mean((0,))).tanh() @ v, t), [w, b, v], data, "m1")
+    (noise,) = (one for one in advice.tensors if one.name == "gradient of b")
+    assert 0 < noise.largest < 1e-15
+    assert {one.error for one in noise.scales} == {0.0}
+    assert advice.error(advice.recommended) < 0.02 < advice.error(1.0)
+
+
 def patches_along_the_width(x: af.Tensor, w: af.Parameter) -> af.Tensor:
     """Return a network whose backward pass, as a user writes it, slices loss-scaled values inside the width."""
     parts = [x.slice_by_size([0, 0, 0, begin], [*x.shape[:3], 4]) for begin in range(3)]
