@@ -45,6 +45,7 @@ def decompositions(own: Table, counted: list[int]) -> Table:
         aten.native_dropout.default: dropout,
         aten.embedding.default: partial(embedding, counted),
         aten.scaled_dot_product_attention.default: attention,
+        aten.one_hot.default: partial(listed_one_hot, counted),
         aten.cross_entropy_loss.default: partial(cross_entropy, counted),
         aten.nll_loss_forward.default: partial(negative_log_likelihood, counted),
         aten.nll_loss2d_forward.default: partial(negative_log_likelihood, counted),
@@ -310,6 +311,11 @@ def one_hot(counted: list[int], indices: torch.Tensor, classes: int, axis: int) 
     places[axis] = classes
     numbers = torch.arange(classes, dtype=torch.float32).reshape(places)
     return (indices.to(torch.float32).unsqueeze(axis) == numbers).to(torch.float32)
+
+
+def listed_one_hot(counted: list[int], indices: torch.Tensor, num_classes: int) -> torch.Tensor:
+    """Return one-hot rows as floating-point numbers, which is what a loss multiplies them as."""
+    return one_hot(counted, indices, num_classes, -1)
 
 
 def embedding(

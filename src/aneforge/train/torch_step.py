@@ -22,9 +22,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, NotSupportedError
 from aneforge.formats.torch.quiet import OWN_WEIGHTS, quiet_loggers, without_printed_graph
 from aneforge.formats.torch.torch_model import from_torch
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.records import dataclass
 from aneforge.train.joint_graph import JointLoss, bind_joint_graph
 from aneforge.train.module_state import ModuleState, MovedBuffer
+from aneforge.train.parameter import worst_of
 from aneforge.train.torch_effects import Effects, TracedMove, cumulative_norms, take_out_effects
 from aneforge.train.torch_operators import MOST_CLASSES, decompositions
 
@@ -74,6 +76,7 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object, drop
     indices = [not one.is_floating_point() for one in inputs]
     given = tuple(one.detach().to(torch.float32) for one in inputs)
     values = [one.detach().to(torch.float32) for name, one in module.named_parameters() if name in names]
+    check_first_values(names, values)
     whole = ModuleWithLoss(module, loss, indices, has_target=takes(module, inputs[:-1]))
     try:
         with quiet(), cumulative_norms(module):
@@ -158,6 +161,7 @@ def exported_step(
 
     example = (values, examples, masks, torch.ones(()))
     traced = make_fx(step, tracing_mode="real")(*example)
+    without_assertions(traced)
     without_integers(traced)
     return torch.export.export(traced, example, strict=False)
 
@@ -182,6 +186,19 @@ def check_arguments(module: object, loss: object, example_inputs: object) -> tup
         if not isinstance(one, torch.Tensor):
             raise GraphTypeError(f"example_inputs[{place}] must be a tensor", seen=type(one).__name__)
     return cast("tuple[torch.Tensor, ...]", found)
+
+
+def check_first_values(names: Sequence[str], values: Sequence[torch.Tensor]) -> None:
+    """Check the parameters of a module.
+
+    Raises:
+        GraphError: One is not finite in fp16.
+    """
+    for name, value in zip(names, values, strict=True):
+        if not (value.abs() <= FP16_MAX).all():
+            raise GraphError(
+                f"the parameter {name!r} must be finite in fp16", seen=worst_of(value.numpy()), limit=FP16_MAX
+            )
 
 
 def takes(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
@@ -213,6 +230,7 @@ def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Fl
     aten = torch.ops.aten
     program = torch.export.export(module, inputs, strict=False)
     detach_what_has_no_gradient(program.graph_module)
+    without_assertions(program.graph_module)
     table = cast("dict[object, Callable[..., object]]", torch.export.default_decompositions())
     del table[aten.detach.default]  # what it is taken apart into has a gradient
     table.pop(aten.lerp.Scalar, None)  # it says how buffers move
@@ -237,6 +255,14 @@ def detach_what_has_no_gradient(exported: torch.fx.GraphModule) -> None:
             for user in users:
                 user.replace_input_with(result, detached)
     exported.recompile()
+
+
+def without_assertions(traced: torch.fx.GraphModule) -> None:
+    """Take out what torch asserts of the element types that a conversion reads: indices are not integers here."""
+    for node in list(traced.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:  # noqa: SLF001 - the operator's name
+            traced.graph.erase_node(node)
+    traced.recompile()
 
 
 def without_integers(traced: torch.fx.GraphModule) -> None:

@@ -133,6 +133,32 @@ def test_parameters_that_do_not_train_are_constants_and_a_loss_may_have_no_targe
     assert [one.shape for one in trainer.inputs] == [(2, 3)]
 
 
+def binary(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    return functional.binary_cross_entropy_with_logits(y[:, 0], t.float())
+
+
+def of_same_type(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    return functional.mse_loss(y[:, 0], t.to(y.dtype))
+
+
+def of_rows(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    return -(functional.log_softmax(y, 1) * functional.one_hot(t.long(), 2)).sum(1).mean()
+
+
+@pytest.mark.parametrize("loss", [binary, of_same_type, of_rows])
+def test_a_loss_may_convert_its_target(loss: Callable[..., torch.Tensor]) -> None:
+    module, x, t = nn.Linear(3, 2), torch.linspace(-1, 1, 12).reshape(4, 3), torch.tensor([0, 1, 1, 0])
+    trainer = af.Trainer.from_torch(module, loss, (x, t), lr=0.1, target="m1")
+    trainer.set_dataset(trainer.inputs[0], x.numpy(), trainer.inputs[1], t.numpy())
+    assert trainer.step() == pytest.approx(loss(module(x), t).item(), abs=0.005)
+
+
+def with_nan() -> nn.Module:
+    module = nn.Linear(3, 3)
+    module.weight.data[1, 2] = torch.nan
+    return module
+
+
 X = torch.ones(2, 3)
 
 
@@ -147,6 +173,13 @@ X = torch.ones(2, 3)
         (nn.Linear(3, 3), difference, (X, X), GraphError, "the loss must be one number"),
         (Counting("halved"), mean, (X,), NotSupportedError, "change no buffers .*seen buffer"),
         (Counting("read"), mean, (X,), NotSupportedError, "change no buffers .*seen buffer"),
+        (
+            with_nan(),
+            functional.mse_loss,
+            (X, X),
+            GraphError,
+            r"'weight' must be finite in fp16 \(seen nan at \[1, 2\]",
+        ),
         (nn.Conv3d(2, 2, 1), mean, (X.reshape(2, 3, 1, 1),), NotSupportedError, "one of lines or images"),
         (nn.Embedding(3, 2, scale_grad_by_freq=True), mean, (X.long(),), NotSupportedError, "no scale_grad_by_freq"),
         (Frozen(unused=True), mean, (X,), GraphError, "does not depend on 'unused.weight'"),
