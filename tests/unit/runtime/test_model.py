@@ -179,7 +179,7 @@ def test_states_live_from_call_to_call() -> None:
     assert model(np.zeros((1, 32)))[0, 0] == 10
     with pytest.raises(UnknownNameError, match="unknown state 'sum'"):
         model.loaded.read_state("sum")
-    with pytest.raises(GraphError, match="another shape"):
+    with pytest.raises(GraphError, match="wrong shape"):
         model.loaded.write_state("total", np.zeros(3))
 
 

@@ -59,7 +59,7 @@ def test_several_inputs_have_one_number_of_samples() -> None:
     with af.compile(graph, target="m1") as model:
         with pytest.raises(GraphError, match="one and the same number of samples"):
             model.run_many(VALUES, VALUES[:2])
-        with pytest.raises(GraphError, match="another shape"):
+        with pytest.raises(GraphError, match="wrong shape"):
             model.run_many(VALUES[:, :, :4], VALUES)
         with pytest.raises(GraphError, match="the inputs are 'x', 'y'"):
             model.run_many(VALUES)
