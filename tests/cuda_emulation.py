@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.engine.cuda.device import packed
+from aneforge.engine.cuda.device import pack
 from aneforge.engine.cuda.plans import HostStep
 from aneforge.engine.cuda.sources import body
 
@@ -91,7 +91,7 @@ class EmulatedPlan:
         self.addresses |= {buffer: array.ctypes.data for buffer, array in self.constants.items()}
 
     def launch(self, launch: Launch) -> None:
-        content = packed(launch, self.addresses)
+        content = pack(launch, self.addresses)
         getattr(library(), launch.kernel)(content, *(ctypes.c_int64(one) for one in (*launch.grid, launch.width)))
 
     def view(self, tensor: Tensor) -> Array:

@@ -12,7 +12,7 @@ import aneforge as af
 from aneforge.cli import main
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.errors import AneforgeError
-from aneforge.report.forms import judged
+from aneforge.report.forms import judge
 from aneforge.report.gate import Threshold, outcome
 from aneforge.report.model import DIRECT
 from aneforge.report.written import report_from_json
@@ -48,7 +48,7 @@ def disagreeing_commands(graph: Graph, names: Sequence[str], number: int) -> Ite
         code = run_command("check", str(file), *asked, "--json", str(written))
         if code != (0 if outcome(report).ok else 1):
             yield "check ends with another exit code", f"{file.name}: {code}"
-        elif report_from_json(written.read_text(encoding="utf-8")) != judged(report, Threshold(), None):
+        elif report_from_json(written.read_text(encoding="utf-8")) != judge(report, Threshold(), None):
             yield "check writes another report", file.name
         direct = check(file, names[0], CheckOptions(path=DIRECT)).targets[0]
         code = run_command("compile", str(file), "-t", names[0])

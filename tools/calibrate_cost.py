@@ -39,7 +39,7 @@ from aneforge.analysis.files import (
 from aneforge.analysis.machine import Machine, anchors_of, machine_for
 from aneforge.analysis.routes import ProgramMeasurement, is_assumed, programs
 from aneforge.analysis.work import ProgramWork, work_of
-from aneforge.commands.measured_programs import measured_program
+from aneforge.commands.measured_programs import build_measured_program
 from aneforge.compiler.compile import compile_graph
 from aneforge.targets import Place, chip, resolve
 from measured_networks import network
@@ -90,7 +90,7 @@ def place_of_chip(key: str) -> Place:
 @cache
 def works(row: Measurement | ProgramMeasurement) -> ProgramWork:
     """Return the work of a measured program, compiled for the chip that ran it."""
-    return work_of(compile_graph(measured_program(row.workload, row.shape), place_of_chip(row.chip).target))
+    return work_of(compile_graph(build_measured_program(row.workload, row.shape), place_of_chip(row.chip).target))
 
 
 def predicted(row: Measurement, fitted: Mapping[str, MachineEntry]) -> float:

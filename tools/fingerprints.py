@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from aneforge.commands.fingerprint_recipes import RECIPES, half, published, relative_error
+from aneforge.commands.fingerprint_recipes import RECIPES, half, read_published, relative_error
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 from aneforge.targets import database, resolve
@@ -127,7 +127,7 @@ def main() -> None:
     """Print both tables; the exit code tells whether every figure is as near as it should be."""
     console = Console(width=None if sys.stdout.isatty() else 200)
     tables: dict[str, list[Reading]] = {}
-    for heading, figures in (("fingerprints", published().fingerprints), ("open", published().open)):
+    for heading, figures in (("fingerprints", read_published().fingerprints), ("open", read_published().open)):
         tables[heading] = [reading for figure in figures for reading in readings(figure)]
         show(console, TITLES[heading], tables[heading])
     if "--write" in sys.argv[1:]:

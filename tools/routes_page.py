@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from aneforge.analysis.routes import assumed_route, routes, time_range_text
+from aneforge.analysis.routes import get_assumed_route, routes, time_range_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ def routes_page() -> str:
     parts = [
         "# Routes to the engine",
         INTRODUCTION,
-        ASSUMED.format(route=assumed_route()),
+        ASSUMED.format(route=get_assumed_route()),
         table(headings, map(route_row, routes())),
         "## Figures",
         FIGURES,

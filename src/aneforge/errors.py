@@ -103,7 +103,7 @@ class AneforgeError(Exception):
 
     def __reduce__(self) -> tuple[Callable[..., AneforgeError], tuple[type[AneforgeError], str, dict[str, object]]]:
         """Travel between processes as what it says, whatever its class was made from."""
-        return restored, (type(self), self.message, self.__dict__)
+        return restore, (type(self), self.message, self.__dict__)
 
     def __str__(self) -> str:
         where = [
@@ -122,7 +122,7 @@ class AneforgeError(Exception):
         return f"{text}. Remedy: {self.remedy}" if self.remedy else text
 
 
-def restored(kind: type[AneforgeError], message: str, state: Mapping[str, object]) -> AneforgeError:
+def restore(kind: type[AneforgeError], message: str, state: Mapping[str, object]) -> AneforgeError:
     """Return an error of another process.
 
     >>> import pickle

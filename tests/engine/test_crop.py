@@ -112,7 +112,7 @@ def test_the_data_of_the_target_decides(target: Target) -> None:
 def test_joining_width_slices_warns_where_wrong_elements_come_out() -> None:
     parts = [np.ones((1, 2)), np.zeros((1, 2))]
     with pytest.warns(PrecisionWarning, match="concat on h14g: two or more of its operands are slices"):
-        joined = crop.joined_slices(parts, axis=-1, begins_inside=[True, True], target=resolve("m2-pro"))
+        joined = crop.join_slices(parts, axis=-1, begins_inside=[True, True], target=resolve("m2-pro"))
     assert joined.tolist() == [[1.0, 1.0, 0.0, 0.0]]
     label = crop.label_of_joined([True, False, True], resolve("m1"))
     assert label is not None
@@ -124,4 +124,4 @@ def test_joining_is_right_elsewhere(target: str, inside: list[bool]) -> None:
     assert crop.label_of_joined(inside, resolve(target)) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        crop.joined_slices([np.ones(1), np.ones(1)], axis=0, begins_inside=inside, target=resolve(target))
+        crop.join_slices([np.ones(1), np.ones(1)], axis=0, begins_inside=inside, target=resolve(target))

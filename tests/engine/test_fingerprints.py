@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 import fingerprints
-from aneforge.commands.fingerprint_recipes import RECIPES, Fingerprint, published
+from aneforge.commands.fingerprint_recipes import RECIPES, Fingerprint, read_published
 from aneforge.engine.exactness import Exactness
 from aneforge.targets import chip
 from fingerprints import Reading, readings
 
-REPRODUCED, OPEN = published().fingerprints, published().open
+REPRODUCED, OPEN = read_published().fingerprints, read_published().open
 PAGE = fingerprints.PAGE.read_text(encoding="utf-8")
 
 

@@ -57,7 +57,7 @@ def test_the_steps_of_a_layer_norm() -> None:
     squares = half((x - mean) ** 2)
     variance = squares.sum(axis=1, keepdims=True) * float(np.float32(1 / 12))
     roots = ACTIVATIONS["rsqrt"](variance + float(np.float32(1e-5)))
-    np.testing.assert_array_equal(normalisation.standardised(x, (1,), 1e-5, EXACT), half((x - mean) * roots))
+    np.testing.assert_array_equal(normalisation.standardise(x, (1,), 1e-5, EXACT), half((x - mean) * roots))
 
 
 PARAMETERS: dict[str, tuple[tuple[int, ...], list[tuple[int, ...]], dict[str, Any]]] = {
@@ -154,7 +154,7 @@ def test_an_epsilon_is_what_descriptors_hold_of_it() -> None:
     for name, same in (("h13", True), ("h15", False)):
         first, second = (arithmetic("layer_norm", resolve(name)).compute({"x": x}, one)[0] for one in (given, in_fp16))
         assert np.array_equal(first, second) == same
-    assert [normalisation.added_epsilon(resolve(name), 1e-5) for name in ("h13", "h14", "h15")] == [
+    assert [normalisation.find_added_epsilon(resolve(name), 1e-5) for name in ("h13", "h14", "h15")] == [
         float(np.float16(1e-5)),
         float(np.float16(1e-5)),
         float(np.float32(1e-5)),

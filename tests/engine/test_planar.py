@@ -144,7 +144,7 @@ def test_operands_broadcast_and_numbers_stay_numbers() -> None:
 def test_modes_are_the_operations(mode: str) -> None:
     x, y = np.array([2048.0, -3.0]), np.array([1.0, 5.0])
     same = {"max": "maximum", "min": "minimum"}.get(mode, mode)
-    np.testing.assert_array_equal(planar.combined(x, y, mode=mode), planar.FUNCTIONS[same](x, y))
+    np.testing.assert_array_equal(planar.combine(x, y, mode=mode), planar.FUNCTIONS[same](x, y))
 
 
 def test_a_scaled_pair_rounds_once_and_a_product_is_not_scaled() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.commands.fingerprint_recipes import published
+from aneforge.commands.fingerprint_recipes import read_published
 from aneforge.compiler.compile import build_program
 from aneforge.engine import golden
 from aneforge.engine.exactness import Exactness
@@ -133,7 +133,7 @@ def test_one_channel_under_a_1x1_kernel_is_a_scaling_and_passes_60000() -> None:
 
 def test_errors_grow_faster_than_the_contraction() -> None:
     """Operands scaled by 1/√K: 0.26% at 512, and more than twice as much at twice the length."""
-    figures = published().fingerprints
+    figures = read_published().fingerprints
     errors = {figure.size: figure.error for figure in figures if figure.workload.endswith("linear")}
     assert errors[512] == pytest.approx(0.0026, abs=5e-5)
     assert errors[512] / errors[256] > 2

@@ -13,7 +13,7 @@ from aneforge.compiler.compile import build_program
 from aneforge.engine import attention, crop, quantised
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.exactness import Exactness
-from aneforge.engine.neuron import rounded_times
+from aneforge.engine.neuron import round_times
 from aneforge.errors import PrecisionWarning
 from aneforge.ops.constant import Int8Affine
 from aneforge.targets import resolve
@@ -135,7 +135,7 @@ def test_joined_width_slices_return_wrong_elements(chip: str) -> None:
     assert label.exactness is Exactness.UNKNOWN
     assert crop.label_of_joined([True, False], target) is None
     with pytest.warns(PrecisionWarning, match="wrong elements"):
-        crop.joined_slices([np.ones(2), np.ones(2)], axis=0, begins_inside=[True, True], target=target)
+        crop.join_slices([np.ones(2), np.ones(2)], axis=0, begins_inside=[True, True], target=target)
 
 
 def joined_slices() -> af.Tensor:
@@ -228,7 +228,7 @@ def test_a_multiplier_behind_a_rounding_stays_a_layer_of_its_own(chip: str) -> N
     assert "dropped on a chip" in label.reason
     kept_apart = input_of(1, 2).floor().clip(-100.0, 100.0) * 2.0
     assert run_on(chip, kept_apart, np.ones((1, 2))).label.exactness is not Exactness.UNKNOWN
-    assert rounded_times(np.array([3.0]), 2.0, keeps_multiplier=False).tolist() == [3.0]
+    assert round_times(np.array([3.0]), 2.0, keeps_multiplier=False).tolist() == [3.0]
 
 
 @every_chip

@@ -92,7 +92,7 @@ def test_weights_enter_as_the_numbers_that_they_stand_for() -> None:
 def test_weights_fold_by_the_rounding_of_the_host() -> None:
     q = np.array([[3], [-3]], np.int8)
     tie = np.float16(2.0**-24)  # half of it has no fp16
-    folded = quantised.folded_weights(q, np.array([0.5]) * float(tie), np.zeros((), np.int8), axis=1)
+    folded = quantised.fold_weights(q, np.array([0.5]) * float(tie), np.zeros((), np.int8), axis=1)
     assert folded.ravel().tolist() == [2 * float(tie), -2 * float(tie)], "1.5 steps go to the even 2"
     found = on_engine(
         "constexpr_affine_dequantize",

@@ -176,6 +176,6 @@ def test_what_one_chip_gave_for_sums_of_unlike_numbers() -> None:
 
 def test_a_window_cuts_what_lies_below_it() -> None:
     terms = np.array([4096.0, 1.0, 1.0, 2.0])
-    assert reductions.aligned(terms, 12).tolist() == [4096.0, 0.0, 0.0, 2.0]
-    assert reductions.aligned(terms, 0) is terms
-    assert reductions.aligned(np.zeros(4), 12).tolist() == [0.0] * 4
+    assert reductions.align(terms, 12).tolist() == [4096.0, 0.0, 0.0, 2.0]
+    assert reductions.align(terms, 0) is terms
+    assert reductions.align(np.zeros(4), 12).tolist() == [0.0] * 4

@@ -319,7 +319,7 @@ def part_of(name: str, spent: float, machine: Machine) -> CostPart:
 
 def price(work: ProgramWork, machine: Machine) -> Cost:
     """Return the cost of a program's work on a machine."""
-    bridges = {segment.number for segment in work.segments if measured_whole(segment, machine) is not None}
+    bridges = {segment.number for segment in work.segments if measure_whole(segment, machine) is not None}
     layers = tuple(layer_cost(layer, machine, bridged=layer.segment in bridges) for layer in work.layers)
     programs = tuple(program_cost(segment, machine) for segment in work.segments)
     total = sum(one.dispatch + one.copies for one in programs) + sum(layer.microseconds for layer in layers)
@@ -365,7 +365,7 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
 
 def program_cost(segment: SegmentWork, machine: Machine) -> ProgramCost:
     """Return what the host does for one program."""
-    whole = measured_whole(segment, machine)
+    whole = measure_whole(segment, machine)
     if whole is not None:
         spread = max(whole.spread, machine.spread)  # no surer than what else is known of the chip
         return ProgramCost(segment.number, whole.microseconds, 0.0, segment.bridge, spread)
@@ -373,7 +373,7 @@ def program_cost(segment: SegmentWork, machine: Machine) -> ProgramCost:
     return ProgramCost(segment.number, machine.dispatch, copies, None)
 
 
-def measured_whole(segment: SegmentWork, machine: Machine) -> OwnProgram | None:
+def measure_whole(segment: SegmentWork, machine: Machine) -> OwnProgram | None:
     """Return the whole time of a layer that is a program of its own, where a table has it."""
     if segment.bridge is None or segment.bridge_work is None:
         return None

@@ -23,7 +23,7 @@ from aneforge.analysis.files import (
     machines_file,
     model,
 )
-from aneforge.analysis.routes import assumed_route, calls_on, is_assumed
+from aneforge.analysis.routes import calls_on, get_assumed_route, is_assumed
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
 from aneforge.targets import Kind, Place, database, place_of, resolve, supports_mil
@@ -192,7 +192,7 @@ def machine_for(
         measured=stands,
         dispatch=dispatch,
         dispatch_interval=dispatch_interval(place, dispatch, sure, called.basis),
-        route=assumed_route(),
+        route=get_assumed_route(),
         host_in=1e3 * mean([entry.host_in for entry in entries]),
         host_out=1e3 * mean([entry.host_out for entry in entries]),
         stream=1e3 * stream,
@@ -211,7 +211,7 @@ def machine_for(
         power=entries[0].power if own or (stands and len(entries) == 1) else None,
         rates=(
             called,
-            lent(lenders, place, stands=stands),
+            describe_copies(lenders, place, stands=stands),
             streamed,
             slow_weights(place),
             moved,
@@ -261,7 +261,7 @@ def lenders_of(place: Place, fitted: Mapping[str, MachineEntry]) -> tuple[str, .
     return same_target or tuple(key for key in lending if order[key] == nearest)
 
 
-def lent(lenders: Sequence[str], place: Place, *, stands: bool) -> Rate:
+def describe_copies(lenders: Sequence[str], place: Place, *, stands: bool) -> Rate:
     """Return how the host's copies are known."""
     if stands:
         return Rate("host copies", Basis.FITTED, f"to calls measured on {names(lenders)}")
@@ -272,7 +272,7 @@ def lent(lenders: Sequence[str], place: Place, *, stands: bool) -> Rate:
 
 def elements_of(lenders: Sequence[str], fitted: Mapping[str, MachineEntry], place: Place, *, stands: bool) -> Rate:
     """Return how the costs for an element are known: some classes by a chip's own rows, the others by other chips."""
-    host = lent(lenders, place, stands=stands)
+    host = describe_copies(lenders, place, stands=stands)
     seen = [name for name in model().classes if all(name in fitted[key].fitted_classes for key in lenders)]
     rest = [name for name in model().classes if name not in seen]
     text = f"{host.text}: {', '.join(seen)}" if seen else host.text

@@ -71,16 +71,20 @@ class CompileMatrix:
 
 def lines_of(entry: Compiles) -> list[str]:
     """Return one verdict as text."""
-    size = f"{counted(entry.layers, 'layer')} in {counted(entry.segments, 'program')}" if entry.layers else NOTHING
+    size = (
+        f"{format_count(entry.layers, 'layer')} in {format_count(entry.segments, 'program')}"
+        if entry.layers
+        else NOTHING
+    )
     size = size if entry.ok else "does not compile"
     head = f"{entry.family} ({entry.target}): {size}"
     return [head, *(f"  rebuilt: {one}" for one in entry.rebuilt), *(f"  {one}" for one in entry.reasons)]
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number of things in words.
 
-    >>> counted(1, "layer"), counted(3, "program")
+    >>> format_count(1, "layer"), format_count(3, "program")
     ('1 layer', '3 programs')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"

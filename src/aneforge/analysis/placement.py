@@ -184,7 +184,7 @@ class Placement:
         lines = [f"{self.path} on {self.target} ({self.kind}): {self.on_engine:.0%} of operations on the engine"]
         cuts = {hop.first: hop for hop in self.hops}
         for segment in self.segments:
-            lines.append(f"  part {segment.number}: {segment.device}, {amount(segment)}, {shown(segment)}")
+            lines.append(f"  part {segment.number}: {segment.device}, {amount(segment)}, {show_members(segment)}")
             if hop := cuts.get(segment.number):
                 lines.append(f"    cut to part {hop.second}: {amount(hop)}, {hop.moved_bytes:,} bytes")
         lines += [f"  {one.op} #{one.number}: {one.reason}" for one in self.operations if one.device is not Device.ANE]
@@ -197,7 +197,7 @@ def amount(one: PlacedSegment | Hop) -> str:
     return f"{one.scheduler_units:.1f} scheduler units" if one.microseconds is None else f"{one.microseconds:.1f} µs"
 
 
-def shown(segment: PlacedSegment) -> str:
+def show_members(segment: PlacedSegment) -> str:
     """Return the first members of a segment."""
     more = len(segment.members) - 4
     return ", ".join(segment.members[:4]) + (f" and {more} more" if more > 0 else "")
@@ -286,7 +286,7 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
         return Placement(
             place.target.name, Path.DIRECT, EvidenceKind.DECODED, operations, (), (), tuple(notes), nothing
         )
-    notes += changed(compiled) if compiled.program.layers else [NOTHING]
+    notes += describe_changes(compiled) if compiled.program.layers else [NOTHING]
     found = price(work_of(compiled), machine_of(target if target is not None else place.target))
     times = segment_times(found)
     segments = direct_segments(compiled, times)
@@ -303,7 +303,7 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
     )
 
 
-def changed(compiled: Compiled) -> list[str]:
+def describe_changes(compiled: Compiled) -> list[str]:
     """Return what became of operations that are oversize; the compiler's validators accepted what there is."""
     oversize = dict.fromkeys(f"{one.op} became {one.detail}" for one in compiled.changes if one.why == OVERSIZE)
     return list(oversize)

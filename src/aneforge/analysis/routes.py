@@ -30,8 +30,8 @@ __all__ = [
     "RouteFigure",
     "RouteStatus",
     "Standing",
-    "assumed_route",
     "calls_on",
+    "get_assumed_route",
     "is_assumed",
     "one_time",
     "production_size",
@@ -337,11 +337,11 @@ def routes() -> tuple[Route, ...]:
     >>> [route.name for route in af.routes() if route.status in ("recommended", "stable")]
     ['e5rt', 'standard']
     """
-    return known_routes()
+    return list_routes()
 
 
 @cache
-def known_routes() -> tuple[Route, ...]:
+def list_routes() -> tuple[Route, ...]:
     """Return every route, read once."""
     known = (*figures_of("route_calls.toml"), *figures_of("route_figures.toml"))
     return tuple(
@@ -373,22 +373,22 @@ def route(name: str) -> Route:
     Raises:
         UnknownNameError: No route has that name; the nearest names are listed.
     """
-    spelt = {squeezed(word): known for known in routes() for word in (known.name, *known.also)}
-    if squeezed(name) not in spelt:
+    spelt = {squeeze(word): known for known in routes() for word in (known.name, *known.also)}
+    if squeeze(name) not in spelt:
         raise UnknownNameError.of("route", name, [word for known in routes() for word in (known.name, *known.also)])
-    return spelt[squeezed(name)]
+    return spelt[squeeze(name)]
 
 
-def squeezed(name: str) -> str:
+def squeeze(name: str) -> str:
     """Return a name without capitals and marks between words.
 
-    >>> squeezed("processRequest") == squeezed("process_request")
+    >>> squeeze("processRequest") == squeeze("process_request")
     True
     """
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def assumed_route() -> str:
+def get_assumed_route() -> str:
     """Return the route that predictions assume."""
     return routes_file().assumed
 
@@ -399,7 +399,7 @@ def is_assumed(name: str) -> bool:
     >>> is_assumed("e5rt"), is_assumed("mle5"), is_assumed("standard")
     (True, True, False)
     """
-    return assumed_route() in (name, routes_file().routes[name].over)
+    return get_assumed_route() in (name, routes_file().routes[name].over)
 
 
 def production_size() -> tuple[str, tuple[int, ...]]:

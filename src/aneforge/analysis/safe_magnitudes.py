@@ -130,7 +130,7 @@ def safe_call(
         kinds, given = shrunk_image(kinds, given)
     if elements(kinds) > MOST_ELEMENTS:
         return FP16_MAX
-    graph = Graph({"y": Tensor(build(op, {name: fed(kind) for name, kind in kinds.items()}, given))})
+    graph = Graph({"y": Tensor(build(op, {name: feed(kind) for name, kind in kinds.items()}, given))})
     call = Call(graph, prepare(build_program(graph, target)))
     if not function:
         return of_equal_numbers(call)
@@ -188,10 +188,10 @@ def shrunk_image(
     return {**kinds, "x": TensorType(shape, image.dtype)}, shrunk
 
 
-def fed(kind: object) -> Argument:
+def feed(kind: object) -> Argument:
     """Return an operand: an input for a type, several for several, a constant as it is."""
     if isinstance(kind, tuple):
-        return cast("tuple[Tensor, ...]", tuple(fed(one) for one in cast("tuple[object, ...]", kind)))
+        return cast("tuple[Tensor, ...]", tuple(feed(one) for one in cast("tuple[object, ...]", kind)))
     if isinstance(kind, TensorType):
         return Tensor(build("input", {}, {"shape": kind.shape, "dtype": kind.dtype}))
     return cast("Argument", kind)

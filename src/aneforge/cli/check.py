@@ -341,10 +341,10 @@ def write_files(
 
 def write_joined(reports: list[Report], files: dict[str, Path], threshold: Threshold, known: Report | None) -> None:
     """Write the reports of several models as one file of each form."""
-    from aneforge.report.forms import joined_form  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.forms import join_form  # noqa: PLC0415 - loaded when it is needed
 
     for form, path in files.items():
-        write_or_print(path, joined_form(form, reports, threshold, known))
+        write_or_print(path, join_form(form, reports, threshold, known))
 
 
 def write_or_print(path: Path, content: str | bytes) -> bool:

@@ -35,7 +35,7 @@ def collect_facts(path: Path, *, quick: bool, runs: int | None, force: bool) -> 
     from aneforge.commands.collecting import (  # noqa: PLC0415 - as above
         collect,
         full_plan,
-        measured_backends,
+        list_measured_backends,
         quick_plan,
         reaches_device,
     )
@@ -51,7 +51,7 @@ def collect_facts(path: Path, *, quick: bool, runs: int | None, force: bool) -> 
     for one in CONTENTS:
         print_wrapped(out, f"{one.name}: {one.holds}. Why: {one.why}.", indent=2)
     print_wrapped(out, f"It holds no {', '.join(LEFT_OUT[:-1])} or {LEFT_OUT[-1]}. Nothing is sent.")
-    print_wrapped(out, f"measured: {', '.join(f'{one.name} ({one.title})' for one in measured_backends())}")
+    print_wrapped(out, f"measured: {', '.join(f'{one.name} ({one.title})' for one in list_measured_backends())}")
     if not any(map(reaches_device, backends())):
         print_wrapped(out, "No device is reached here: bits are a prediction, times are those of this machine.")
     with progress() as tell:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
-from aneforge.cli.programs import counted
+from aneforge.cli.programs import format_count
 from aneforge.errors import GraphError
 from aneforge.targets.names import EXAMPLES
 
@@ -137,7 +137,9 @@ def show_outputs(out: Console, found: Comparison) -> None:
         style = "green" if not error.differing else ("red" if error.outside and not found.passes else "yellow")
         print_wrapped(out, output_text(found, error), style=style)
     if len(found.errors) > SHOWN_OUTPUTS:
-        print_wrapped(out, f"and {counted(len(found.errors) - SHOWN_OUTPUTS, 'output')} more with smaller differences")
+        print_wrapped(
+            out, f"and {format_count(len(found.errors) - SHOWN_OUTPUTS, 'output')} more with smaller differences"
+        )
 
 
 def output_text(found: Comparison, error: OutputError) -> str:
@@ -174,10 +176,12 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
     from aneforge.cli.terminal import plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     out.print()
-    values = counted(len(found.nodes), "value")
+    values = format_count(len(found.nodes), "value")
     print_wrapped(out, f"{found.model}: {' against '.join(found.labels)}, {values} compared")
     if found.hidden and not found.marked:
-        print_wrapped(out, f"{counted(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim")
+        print_wrapped(
+            out, f"{format_count(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim"
+        )
     if found.marked:
         print_wrapped(
             out, "every operation is an output here, so these programs differ from those that would run", style="dim"
@@ -190,7 +194,7 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
     for hazard in found.hazards[:SHOWN_HAZARDS]:
         print_wrapped(out, f"finite values become infinite on {hazard}", style="dim")
     if len(found.hazards) > SHOWN_HAZARDS:
-        out.print(f"and in {counted(len(found.hazards) - SHOWN_HAZARDS, 'more operation')}", style="dim")
+        out.print(f"and in {format_count(len(found.hazards) - SHOWN_HAZARDS, 'more operation')}", style="dim")
     first = found.first_difference
     if first is None:
         out.print("[green]the same bits everywhere[/]")

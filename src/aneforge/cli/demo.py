@@ -91,7 +91,7 @@ def show_story(out: Console, story: Story, written: str) -> None:
     from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - as above
     from aneforge.report.grouping import fold_results  # noqa: PLC0415 - as above
 
-    print_wrapped(out, f"{story.report.model}: {' · '.join(map(told, story.told))}")
+    print_wrapped(out, f"{story.report.model}: {' · '.join(map(describe, story.told))}")
     out.print(f"\nwhy not on {story.told[0].title}, and what to change:")
     show_finding(out, story.report, fold_results(story.report)[0], verbose=False)
     values = ", ".join(f"{one.chip} {one.value:g}" for one in story.slices)
@@ -106,7 +106,7 @@ def show_story(out: Console, story: Story, written: str) -> None:
     print_wrapped(out, "next: aneforge check model.onnx (or .mlpackage, .mlmodel, .mil, .pt2)")
 
 
-def told(target: TargetReport) -> str:
+def describe(target: TargetReport) -> str:
     """Return how a network fares on a chip, in a few words."""
     from aneforge.report.model import NO, SPLIT  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.numbers import time_text  # noqa: PLC0415 - as above

@@ -55,7 +55,7 @@ def trace_show(
         about, median = one.about, f"{one.median:.1f}" if one.executions else "-"
         ports = (", ".join(about.inputs.values()), ", ".join(about.outputs.values()))
         programs.add_row(
-            shown_path(one.path), about.target, str(about.layers), *ports, about.exactness, str(one.executions), median
+            show_path(one.path), about.target, str(about.layers), *ports, about.exactness, str(one.executions), median
         )
     out.print()
     out.print(programs)
@@ -63,10 +63,10 @@ def trace_show(
         out.print(f"… and {len(found) - most} more; --most N prints them")
 
 
-def shown_path(path: str) -> str:
+def show_path(path: str) -> str:
     """Return the end of a path that tells programs apart: the folder is named by their content.
 
-    >>> shown_path("/tmp/ab12/model.mil")
+    >>> show_path("/tmp/ab12/model.mil")
     'ab12/model.mil'
     """
     return "/".join(path.rsplit("/", 2)[-2:])

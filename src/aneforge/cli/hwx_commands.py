@@ -237,7 +237,7 @@ def run(
     Examples:
     aneforge hwx run model.hwx --inputs x.npz -o y.npz
     """
-    from aneforge.cli.programs import counted, save_arrays, statistics  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.programs import format_count, save_arrays, statistics  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.showing import cut_text  # noqa: PLC0415 - as above
     from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
@@ -250,7 +250,7 @@ def run(
     with progress("running the container"):
         ran = run_container(file, values, seed)
     out, label = console(), ran.label
-    print_wrapped(out, f"{ran.target}, {counted(len(ran.labels), 'task')}: {label.exactness}")
+    print_wrapped(out, f"{ran.target}, {format_count(len(ran.labels), 'task')}: {label.exactness}")
     print_wrapped(out, f"why {label.exactness}: {label.reason if verbose else cut_text(label.reason)}", indent=2)
     for name, array in ran.outputs.items():
         print_wrapped(out, printable(f"{name} {list(array.shape)} {array.dtype}: {statistics(array)}"), indent=2)

@@ -34,7 +34,7 @@ class InterruptedError_(Exception):  # noqa: N801, N818 - carries a Ctrl-C past 
     """The user pressed Ctrl-C."""
 
 
-def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
+def guard(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
     """Return a command from which a Ctrl-C comes out as an exception of ours."""
 
     @functools.wraps(command)
@@ -92,7 +92,7 @@ def build_app(names: Iterable[str]) -> typer.Typer:
         add = (groups[group] if group else made).command(
             last, cls=PlainCommand, help=help_of(command), short_help=SUMMARIES.get(name)
         )
-        add(guarded(command))
+        add(guard(command))
     for name in GROUPS:
         if name in groups:
             made.add_typer(groups[name], name=name, short_help=SUMMARIES.get(name))
@@ -105,7 +105,7 @@ def whole_app() -> typer.Typer:
     return build_app(COMMANDS)
 
 
-def asked_app(arguments: Sequence[str]) -> typer.Typer:
+def build_asked_app(arguments: Sequence[str]) -> typer.Typer:
     """Return the command line with the command that is asked for alone; anything but a command needs all of them.
 
     The framework reads the types of every parameter of every command that it is given.
@@ -139,7 +139,9 @@ def run(arguments: Sequence[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = show_warning
         try:
-            typer.main.get_command(asked_app(given)).main(args=given, prog_name="aneforge", terminal_width=help_width())
+            typer.main.get_command(build_asked_app(given)).main(
+                args=given, prog_name="aneforge", terminal_width=help_width()
+            )
         except SystemExit as left:
             return left.code if isinstance(left.code, int) else 0
         except InterruptedError_:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.commands.running import Ran
     from aneforge.ops.types import Array
 
-__all__ = ["bench", "compile_", "counted", "reduce", "run"]
+__all__ = ["bench", "compile_", "format_count", "reduce", "run"]
 
 OneTarget = Annotated[
     str,
@@ -142,7 +142,9 @@ def show_compiled(made: Emitted, phases: Path | None) -> None:
         return
     out = console()
     print_wrapped(
-        out, f"{made.model} for {made.label}: {counted(made.layers, 'layer')} in {counted(made.segments, 'program')}"
+        out,
+        f"{made.model} for {made.label}: {format_count(made.layers, 'layer')} in "
+        f"{format_count(made.segments, 'program')}",
     )
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
         print_wrapped(out, line, indent=2)
@@ -337,8 +339,8 @@ def reduce(
         save_arrays(path.parent / "inputs.npz", found.inputs)
         beside = " and inputs.npz beside it"
     out = console()
-    tried = counted(found.tried, "part")
-    print_wrapped(out, f"{found.model}: {counted(found.before, 'operation')} became {found.after}, {tried} tried")
+    tried = format_count(found.tried, "part")
+    print_wrapped(out, f"{found.model}: {format_count(found.before, 'operation')} became {found.after}, {tried} tried")
     for line in str(found.graph).splitlines():
         out.print(line, markup=False, no_wrap=True, overflow="ellipsis")  # the file has it whole
     print_wrapped(out, f"wrote {path}{beside}")
@@ -380,14 +382,14 @@ def bench(
         table.add_row(one.label, *times, f"{one.macs_per_second / 1e9:.1f}", latency_text(one.predicted))
     out.print(table)
     first = found[0]
-    ran, threads = counted(first.runs, "run"), counted(first.threads, "thread")
+    ran, threads = format_count(first.runs, "run"), format_count(first.threads, "thread")
     print_wrapped(out, f"{ran} on this machine; kernels: {first.kernels}; {threads}", style="dim")
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """Return a number of things.
 
-    >>> counted(1, "program"), counted(2, "program")
+    >>> format_count(1, "program"), format_count(2, "program")
     ('1 program', '2 programs')
     """
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -205,7 +205,7 @@ def ops(
 
 def routes(json: given.Json = None, force: given.Force = False) -> None:
     """List the routes to the engine, and what a call by each was published to take."""
-    from aneforge.analysis.routes import assumed_route  # noqa: PLC0415 - as above
+    from aneforge.analysis.routes import get_assumed_route  # noqa: PLC0415 - as above
     from aneforge.cli.terminal import console, plain_table, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_routes  # noqa: PLC0415 - as above
 
@@ -221,7 +221,7 @@ def routes(json: given.Json = None, force: given.Force = False) -> None:
     print_wrapped(
         out,
         f"call: smallest and largest published time of one nearly empty call, on any chip. Predictions assume "
-        f"{assumed_route()}. aneforge explain route NAME prints every figure with its chip, source and correction.",
+        f"{get_assumed_route()}. aneforge explain route NAME prints every figure with its chip, source and correction.",
         style="dim",
     )
 

@@ -15,7 +15,14 @@ from rich.text import Text
 from aneforge.cli.showing import cut_text, show_answers, show_details, where
 from aneforge.cli.terminal import STYLES, console, print_wrapped
 from aneforge.graph.precision import TAKEN
-from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, limit_text, listed, names_once
+from aneforge.report.finding_texts import (
+    chips_text,
+    closing_line,
+    evidence_by_chip,
+    limit_text,
+    names_once,
+    shorten_names,
+)
 from aneforge.report.grouping import count_findings, fold_results
 from aneforge.report.headline import (
     findings_text,
@@ -228,7 +235,7 @@ def show_finding(out: Console, report: Report, folded: Folded, *, verbose: bool)
     if verbose and finding.threads:
         print_wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
     if folded.others:
-        print_wrapped(out, f"also: {listed(names_once(folded.others))}", indent=2, style="dim")
+        print_wrapped(out, f"also: {shorten_names(names_once(folded.others))}", indent=2, style="dim")
 
 
 def show_end(out: Console, report: Report, result: Outcome) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from aneforge.cli.terminal import plain_table, print_wrapped
-from aneforge.report.finding_texts import chips_text, listed
+from aneforge.report.finding_texts import chips_text, shorten_names
 from aneforge.report.headline import THE_ENGINE, in_shop_words, named_chips, shop_name
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER
 from aneforge.report.numbers import bytes_text, latency_text
@@ -201,7 +201,7 @@ def show_pairs(out: Console, report: Report, word: str) -> None:
             names = [named_chips(report, [one]) for one in (pair.first, pair.second)]
             shared.setdefault(differing(pair, report), []).append(" and ".join(names))
     for text, pairs in shared.items():
-        print_wrapped(out, f"{word} between {listed(pairs)}: {text}", style="dim")
+        print_wrapped(out, f"{word} between {shorten_names(pairs)}: {text}", style="dim")
 
 
 def differing(pair: Divergence, report: Report) -> str:

@@ -86,7 +86,7 @@ def bar(what: str, unit: str) -> Generator[Callable[[int, int | None], None]]:
     if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison] - None where closed
         yield lambda _done, _total: None
         return
-    shown = built_bar(unit)
+    shown = build_bar(unit)
     task = shown.add_task(what, total=None, begins=None)
 
     def tell(done: int, total: int | None) -> None:
@@ -97,7 +97,7 @@ def bar(what: str, unit: str) -> Generator[Callable[[int, int | None], None]]:
         yield tell
 
 
-def built_bar(unit: str) -> Bar:
+def build_bar(unit: str) -> Bar:
     """Return a bar that counts things of a kind; what an earlier run did counts as done, but not as speed."""
     from rich.console import Console  # noqa: PLC0415 - most commands are faster than one waits
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn  # noqa: PLC0415 - as above

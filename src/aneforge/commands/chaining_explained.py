@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.routes import production_size, route
 from aneforge.commands.explanation import Explanation, Row
-from aneforge.commands.measured_programs import measured_program
+from aneforge.commands.measured_programs import build_measured_program
 from aneforge.compiler.compile import build_program
 from aneforge.errors import UnknownNameError
 from aneforge.runtime.backends import ENTITLEMENT
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.runtime.chaining.chaining_plan import ChainingPlan
     from aneforge.runtime.chaining.chaining_study import StudiedClass
 
-__all__ = ["explain_chaining", "explain_part", "studied_plan"]
+__all__ = ["explain_chaining", "explain_part", "plan_study"]
 
 SUMMARY = (
     "Chained requests would let the engine run layer after layer without the host between them. The classes exist, a "
@@ -69,7 +69,7 @@ def chaining_rows() -> Iterator[Row]:
 
 def saving_rows() -> Iterator[Row]:
     """Yield which route pays at which size, and the time of the study's model by each route."""
-    plan, model = studied_plan(), study().model
+    plan, model = plan_study(), study().model
     yield from (Row("size", str(one)) for one in plan.sizes)
     yield Row("routes", plan.answer)
     for time in plan.times:
@@ -79,10 +79,10 @@ def saving_rows() -> Iterator[Row]:
     yield Row("a chain", f"{saved}. {plan.options[-1].why}")
 
 
-def studied_plan() -> ChainingPlan:
+def plan_study() -> ChainingPlan:
     """Return the plan for the study's model on its chip: as many evaluations of the kernel that it calls production."""
     chip = study().on[0]
-    program = build_program(measured_program(*production_size()), chip)
+    program = build_program(build_measured_program(*production_size()), chip)
     return plan_chaining([program] * study().model.evaluations, chip)
 
 

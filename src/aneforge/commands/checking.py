@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from aneforge._version import __version__
 from aneforge.commands.divergences import compare_targets
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
-from aneforge.commands.preparing import Preparation, prepared_subject
+from aneforge.commands.preparing import Preparation, prepare_subject
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
 from aneforge.compiler.verdict import with_compiled
 from aneforge.errors import UnknownNameError
 from aneforge.formats.detection import ModelFormat
 from aneforge.records import dataclass
-from aneforge.report.headline import joined_names, names_of
+from aneforge.report.headline import join_names, names_of
 from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.rules.nodes import operation_of
@@ -122,7 +122,7 @@ def check(
     tell("reading the model", 0, 1)
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
-    subject, remarks = prepared_subject(subject, chosen, Preparation(asked.opt, asked.compress))
+    subject, remarks = prepare_subject(subject, chosen, Preparation(asked.opt, asked.compress))
     found = verdicts(as_written(subject), [one.target for one in chosen])
     runs, states = sample_runs(subject, asked.samples)
     compiler = Compiler(subject.graph)
@@ -222,7 +222,7 @@ def chips_in(some: Sequence[TargetReport], reports: Sequence[TargetReport]) -> s
     """Return the chips of some targets by their shop names."""
     if len(some) == len(reports) > 1:
         return "all chips"
-    return joined_names(name for one in some for name in names_of(one))
+    return join_names(name for one in some for name in names_of(one))
 
 
 def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:

@@ -38,13 +38,13 @@ from aneforge.commands.collection import (
     ReductionReading,
     bits_of,
 )
-from aneforge.commands.fingerprint_recipes import RECIPES, half, published, relative_error
-from aneforge.commands.measured_programs import drawn_weights, measured_program
+from aneforge.commands.fingerprint_recipes import RECIPES, half, read_published, relative_error
+from aneforge.commands.measured_programs import build_measured_program, draw_weights
 from aneforge.compiler.compile import build_program
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import as_graph
 from aneforge.records import dataclass
-from aneforge.runtime.backends import SoftwareBackend, backends, chosen_backend
+from aneforge.runtime.backends import SoftwareBackend, backends, choose_backend
 from aneforge.runtime.program import LoadedProgram
 from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host, chip_of_host, detect_target
 from aneforge.targets.schema import Entry, read
@@ -68,9 +68,9 @@ __all__ = [
     "collect",
     "doors",
     "full_plan",
+    "list_measured_backends",
     "measure_figure",
     "measure_reduction",
-    "measured_backends",
     "program_graph",
     "quick_plan",
     "reaches_device",
@@ -158,7 +158,7 @@ def full_plan() -> Plan:
     (40, 11, 24)
     """
     file = read(DATA, CollectedFile)
-    figures = {FigureCase(one.workload, one.size, one.batch): None for one in published().fingerprints}
+    figures = {FigureCase(one.workload, one.size, one.batch): None for one in read_published().fingerprints}
     reductions = [
         ReductionCase(workload, (file.rows, length), file.draws)
         for workload in file.reductions
@@ -197,7 +197,7 @@ def collect(plan: Plan | None = None, *, runs: int | None = None, progress: Prog
     host = Host.this_machine()
     with quietly():
         target = detect_target(host)
-    measured = measured_backends()
+    measured = list_measured_backends()
     steps = Steps(progress, chosen.steps * len(measured))
     figures: list[FigureReading] = []
     latencies: list[LatencyReading] = []
@@ -281,19 +281,19 @@ def doors(measured: frozenset[str]) -> tuple[Door, ...]:
     )
 
 
-def measured_backends() -> tuple[Backend, ...]:
+def list_measured_backends() -> tuple[Backend, ...]:
     """Return the backends that are measured: the clients that can run here, else the software engine.
 
-    >>> [one.name for one in measured_backends()]
+    >>> [one.name for one in list_measured_backends()]
     ['software']
     """
     clients = [one.name for one in backends() if is_client(one)]
-    return tuple(map(chosen_backend, clients or [None]))
+    return tuple(map(choose_backend, clients or [None]))
 
 
 def is_client(status: BackendStatus) -> bool:
     """Tell whether a backend can run here and hands programs to something else than this package."""
-    return status.available and not isinstance(chosen_backend(status.name), SoftwareBackend)
+    return status.available and not isinstance(choose_backend(status.name), SoftwareBackend)
 
 
 def reaches_device(status: BackendStatus) -> bool:
@@ -378,7 +378,7 @@ def finite(number: float) -> float | None:
 
 def program_graph(case: ProgramCase) -> GraphLike:
     """Return a program that is timed."""
-    return measured_program(case.workload, case.shape, drawn_weights(WEIGHTS_SEED))
+    return build_measured_program(case.workload, case.shape, draw_weights(WEIGHTS_SEED))
 
 
 def measure_latency(case: ProgramCase, target: Target, backend: Backend, runs: int) -> LatencyReading:
@@ -394,7 +394,7 @@ def measure_latency(case: ProgramCase, target: Target, backend: Backend, runs: i
                 view[...] = generator.standard_normal(view.shape)
             program.execute()
             preparing = time.perf_counter() - began
-            times = timed(program.execute, runs)
+            times = time_runs(program.execute, runs)
     except FAILURES as error:
         times, preparing, failure = [0.0], 0.0, failure_text(error)
     p10, median, p90 = np.percentile(times, (10, 50, 90)).tolist()
@@ -420,7 +420,7 @@ def microseconds(seconds: float) -> float:
     return round(seconds * 1e6, 3)
 
 
-def timed(execute: Callable[[], None], runs: int) -> list[float]:
+def time_runs(execute: Callable[[], None], runs: int) -> list[float]:
     """Return the times of runs, in seconds."""
     for _ in range(min(WARMING, runs)):
         execute()
@@ -444,7 +444,7 @@ def measure_reduction(case: ReductionCase, target: Target, backend: Backend) -> 
     outputs: list[Array] = []
     failure = ""
     try:
-        with load(measured_program(case.workload, case.shape), target, backend) as program:
+        with load(build_measured_program(case.workload, case.shape), target, backend) as program:
             outputs = [run_once(program, numbers) for _, numbers in draws]
     except FAILURES as error:
         failure = failure_text(error)

@@ -285,18 +285,18 @@ def read_collection(path: str | os.PathLike[str]) -> Collection:
         raise GraphError("the collection cannot be read", location=where, seen=error.strerror) from None
     if len(content) > LARGEST:
         raise GraphError("the file is too large for a collection", location=where, limit=f"{LARGEST} bytes")
-    files = unpacked(content, where)
+    files = unpack(content, where)
     check_version(files["manifest.json"], where)
     return Collection(
-        decoded(files, "manifest.json", Manifest, where),
-        decoded(files, "doors.json", tuple[Door, ...], where),
-        decoded(files, "fingerprints.json", tuple[FigureReading, ...], where),
-        decoded(files, "latencies.json", tuple[LatencyReading, ...], where),
-        decoded(files, "reductions.json", tuple[ReductionReading, ...], where),
+        decode(files, "manifest.json", Manifest, where),
+        decode(files, "doors.json", tuple[Door, ...], where),
+        decode(files, "fingerprints.json", tuple[FigureReading, ...], where),
+        decode(files, "latencies.json", tuple[LatencyReading, ...], where),
+        decode(files, "reductions.json", tuple[ReductionReading, ...], where),
     )
 
 
-def unpacked(content: bytes, where: Location) -> dict[str, bytes]:
+def unpack(content: bytes, where: Location) -> dict[str, bytes]:
     """Return the files of an archive, by their names.
 
     Raises:
@@ -353,14 +353,14 @@ def check_version(manifest: bytes, where: Location) -> None:
     Raises:
         GraphError: It is not of this version.
     """
-    head = decoded({"manifest.json": manifest}, "manifest.json", Head, where)
+    head = decode({"manifest.json": manifest}, "manifest.json", Head, where)
     if head.format != FORMAT:
         raise GraphError("manifest.json has another format", location=where, seen=ascii(head.format), limit=FORMAT)
     if head.version != VERSION:
         raise GraphError("the collection has another version", location=where, seen=head.version, limit=VERSION)
 
 
-def decoded(files: dict[str, bytes], name: str, form: type[Item], where: Location) -> Item:
+def decode(files: dict[str, bytes], name: str, form: type[Item], where: Location) -> Item:
     """Return what a file holds.
 
     Raises:

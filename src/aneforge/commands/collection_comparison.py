@@ -22,7 +22,7 @@ from aneforge.commands.collecting import (
     program_graph,
 )
 from aneforge.records import dataclass
-from aneforge.runtime.backends import chosen_backend
+from aneforge.runtime.backends import choose_backend
 from aneforge.targets import place_of
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ def compare_collection(collection: Collection, *, progress: Progress | None = No
 
 def all_readings(collection: Collection, place: Place) -> Iterator[ComparedReading]:
     """Yield every reading, compared when it is asked for."""
-    yield from compared_figures(collection, place)
-    yield from compared_latencies(collection, place)
-    yield from compared_reductions(collection, place)
+    yield from compare_figures(collection, place)
+    yield from compare_latencies(collection, place)
+    yield from compare_reductions(collection, place)
 
 
-def compared_figures(collection: Collection, place: Place) -> Iterator[ComparedReading]:
+def compare_figures(collection: Collection, place: Place) -> Iterator[ComparedReading]:
     """Yield the published programs; each runs here once, whichever backends it was run by."""
     known = set(full_plan().figures)
     expected: dict[FigureCase, FigureReading] = {}
@@ -122,12 +122,12 @@ def compared_figures(collection: Collection, place: Place) -> Iterator[ComparedR
             verdict, detail = Verdict.FAILED, one.failure
         elif case in known:
             if case not in expected:
-                expected[case] = measure_figure(case, place.target, chosen_backend(None))
-            verdict, detail = compared_bits(one.outputs, expected[case].outputs)
+                expected[case] = measure_figure(case, place.target, choose_backend(None))
+            verdict, detail = compare_bits(one.outputs, expected[case].outputs)
         yield ComparedReading(one.backend, "fingerprints", name, verdict, detail)
 
 
-def compared_latencies(collection: Collection, place: Place) -> Iterator[ComparedReading]:
+def compare_latencies(collection: Collection, place: Place) -> Iterator[ComparedReading]:
     """Yield the times; those of software are not the chip's."""
     on_device = {one.name for one in collection.doors if one.reaches_device}
     known = set(full_plan().programs)
@@ -140,11 +140,11 @@ def compared_latencies(collection: Collection, place: Place) -> Iterator[Compare
         elif one.backend not in on_device:
             detail = "no device was reached: a time of software, not of the chip"
         elif case in known:
-            verdict, detail = compared_time(one.median, case, place)
+            verdict, detail = compare_time(one.median, case, place)
         yield ComparedReading(one.backend, "latencies", name, verdict, detail)
 
 
-def compared_time(median: float, case: ProgramCase, place: Place) -> tuple[Verdict, str]:
+def compare_time(median: float, case: ProgramCase, place: Place) -> tuple[Verdict, str]:
     """Return whether a time is in the interval of the prediction."""
     predicted = cost(program_graph(case), place)
     detail = f"{median:.1f} µs; predicted {predicted.microseconds:.1f} ({predicted.low:.1f} to {predicted.high:.1f})"
@@ -153,7 +153,7 @@ def compared_time(median: float, case: ProgramCase, place: Place) -> tuple[Verdi
     return (Verdict.SLOWER if median > predicted.high else Verdict.INSIDE), detail
 
 
-def compared_reductions(collection: Collection, place: Place) -> Iterator[ComparedReading]:
+def compare_reductions(collection: Collection, place: Place) -> Iterator[ComparedReading]:
     """Yield the reductions; each runs here once for all draws."""
     known = {(one.workload, one.shape): one for one in full_plan().reductions}
     expected: dict[tuple[str, tuple[int, ...]], dict[Draw, ReductionReading]] = {}
@@ -165,22 +165,22 @@ def compared_reductions(collection: Collection, place: Place) -> Iterator[Compar
             verdict, detail = Verdict.FAILED, one.failure
         elif key in known and draw in known[key].draws:
             if key not in expected:
-                ours = measure_reduction(known[key], place.target, chosen_backend(None))
+                ours = measure_reduction(known[key], place.target, choose_backend(None))
                 expected[key] = dict(zip(known[key].draws, ours, strict=True))
-            verdict, detail = compared_reduction(one, expected[key][draw])
+            verdict, detail = compare_reduction(one, expected[key][draw])
         yield ComparedReading(one.backend, "reductions", name, verdict, detail)
 
 
-def compared_reduction(theirs: ReductionReading, ours: ReductionReading) -> tuple[Verdict, str]:
+def compare_reduction(theirs: ReductionReading, ours: ReductionReading) -> tuple[Verdict, str]:
     """Return whether two reductions of the same numbers have the same bits."""
     if theirs.input_sha256 != ours.input_sha256:
         return Verdict.NOT_COMPARED, "its numbers were drawn by another version of NumPy, and differ"
-    return compared_bits(
+    return compare_bits(
         () if theirs.output is None else (theirs.output,), () if ours.output is None else (ours.output,)
     )
 
 
-def compared_bits(theirs: tuple[Bits, ...], ours: tuple[Bits, ...]) -> tuple[Verdict, str]:
+def compare_bits(theirs: tuple[Bits, ...], ours: tuple[Bits, ...]) -> tuple[Verdict, str]:
     """Return whether outputs have the same bits."""
     if len(theirs) == len(ours) and all(a.sha256 == b.sha256 for a, b in zip(theirs, ours, strict=True)):
         return Verdict.EQUAL, ""

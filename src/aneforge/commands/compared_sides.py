@@ -31,7 +31,7 @@ __all__ = [
     "ONNXRUNTIME",
     "REFERENCE",
     "Side",
-    "expected_side",
+    "build_expected_side",
     "marked",
     "onnxruntime_side",
     "output_keys",
@@ -170,7 +170,7 @@ def output_keys(graph: Graph) -> Mapping[str, tuple[int, int]]:
     }
 
 
-def expected_side(subject: Subject, given: Mapping[str, Array]) -> Side:
+def build_expected_side(subject: Subject, given: Mapping[str, Array]) -> Side:
     """Return the outputs that the user has, by their names; one array without another's name is that of one output.
 
     Raises:

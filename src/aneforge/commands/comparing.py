@@ -13,7 +13,7 @@ from aneforge.commands.compared_sides import (
     ONNXRUNTIME,
     REFERENCE,
     Side,
-    expected_side,
+    build_expected_side,
     marked,
     onnxruntime_side,
     output_keys,
@@ -184,7 +184,7 @@ def compare_targets(  # noqa: PLR0913 - as above
     values, states = feed_inputs(subject.graph, inputs, seed)
     sides = [target_side(subject, graph, one, values, states) for one in targets]
     if expected is not None:
-        other = expected_side(subject, expected)
+        other = build_expected_side(subject, expected)
     elif against is None and len(sides) > 1:
         return tuple(comparison(subject, sides[0], one, tolerance, mark=mark) for one in sides[1:])
     elif against is None or against == REFERENCE:
@@ -209,7 +209,7 @@ def comparison(subject: Subject, first: Side, second: Side, tolerance: Tolerance
         second=second.name,
         labels=(first.label, second.label),
         errors=tuple(sorted(errors, key=output_badness, reverse=True)),
-        nodes=compared_nodes(graph, common, first, second, tolerance),
+        nodes=compare_nodes(graph, common, first, second, tolerance),
         outputs=tuple(dict.fromkeys(number for number, _ in output_keys(graph).values())),
         marked=mark,
         exactness=(first.exactness, second.exactness),
@@ -227,7 +227,7 @@ def output_badness(error: OutputError) -> tuple[int, float, float]:
     return error.outside, largest if error.relative is None else error.relative, largest
 
 
-def compared_nodes(
+def compare_nodes(
     graph: Graph, common: Sequence[tuple[int, int]], first: Side, second: Side, tolerance: Tolerance | None
 ) -> tuple[ComparedNode, ...]:
     """Return the values that both sides hold, compared."""

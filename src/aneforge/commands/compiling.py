@@ -19,7 +19,7 @@ from aneforge.commands.outputs import (
     writing,
 )
 from aneforge.commands.own_files import refuse_foreign
-from aneforge.commands.preparing import Preparation, prepared_subject
+from aneforge.commands.preparing import Preparation, prepare_subject
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.compiler.compile import Compiled, compile_graph, route_to
 from aneforge.compiler.dialect import Route
@@ -169,12 +169,12 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
         where = place_of_form(emit, output if output is not None else default_name(name_of(model), emit, named[0].name))
         EMITTERS[emit].refuse(where.path, model)
         refuse_foreign(where.files, force=force)
-        for file in numbered_files(where.path) if emit == "hwx" else ():
+        for file in list_numbered_files(where.path) if emit == "hwx" else ():
             refuse_foreign([file], force=force)
     if dump_phases is not None:
         refuse_folder(Path(dump_phases), model)
     subject = subject_of(model, shapes=shapes)
-    subject, remarks = prepared_subject(subject, named, prepare or Preparation())
+    subject, remarks = prepare_subject(subject, named, prepare or Preparation())
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
     # Network descriptions alone reach the targets that run no MIL programs.
@@ -425,7 +425,7 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
     if made.whole:
         write(made.files[0].container, path)
         return Written(path, notes=made.remarks, tasks=tuple(layer_tasks(path.name, made.files[0])))
-    paths = [numbered_file(path, number) for number in range(len(made.files))]
+    paths = [name_numbered_file(path, number) for number in range(len(made.files))]
     for one, file in zip(paths, made.files, strict=True):
         write(file.container, one)
     parts = tuple(part_text(one.name, file) for one, file in zip(paths, made.files, strict=True))
@@ -433,18 +433,18 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
     return Written(paths[0], tuple(paths[1:]), (*parts, *refused, *made.remarks), tuple(tasks))
 
 
-def numbered_file(path: Path, number: int) -> Path:
+def name_numbered_file(path: Path, number: int) -> Path:
     """Return the name of one of several files.
 
-    >>> print(numbered_file(Path("net.hwx"), 1))
+    >>> print(name_numbered_file(Path("net.hwx"), 1))
     net.1.hwx
     """
     return path.with_suffix(f".{number}{path.suffix}")
 
 
-def numbered_files(path: Path) -> Iterator[Path]:
+def list_numbered_files(path: Path) -> Iterator[Path]:
     """Yield the files that are there under the names of several, up to the first that is not."""
-    names = (numbered_file(path, number) for number in itertools.count())
+    names = (name_numbered_file(path, number) for number in itertools.count())
     return itertools.takewhile(Path.exists, names)
 
 

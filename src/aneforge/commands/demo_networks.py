@@ -50,7 +50,7 @@ class Drawn:
         return (value + 0.2 * self.generator.uniform(-1, 1, count)).astype(np.float16)
 
 
-def convolved(x: Tensor, drawn: Drawn, channels: int, kernel: int, stride: int = 1) -> Tensor:
+def convolve(x: Tensor, drawn: Drawn, channels: int, kernel: int, stride: int = 1) -> Tensor:
     """Return a convolution with normalised results."""
     made = conv(x, drawn.normal(channels, x.shape[1], kernel, kernel, gain=1.4), stride=stride, pad=kernel // 2)
     gamma, beta, mean, variance = (drawn.near(value, channels) for value in (1.0, 0.0, 0.0, 1.0))
@@ -59,15 +59,15 @@ def convolved(x: Tensor, drawn: Drawn, channels: int, kernel: int, stride: int =
 
 def residual(x: Tensor, drawn: Drawn, channels: int, stride: int) -> Tensor:
     """Return two convolutions and a way around them."""
-    y = convolved(convolved(x, drawn, channels, 3, stride).relu(), drawn, channels, 3)
-    around = x if stride == 1 and x.shape[1] == channels else convolved(x, drawn, channels, 1, stride)
+    y = convolve(convolve(x, drawn, channels, 3, stride).relu(), drawn, channels, 3)
+    around = x if stride == 1 and x.shape[1] == channels else convolve(x, drawn, channels, 1, stride)
     return (y + around).relu()
 
 
 def image_classifier() -> GraphLike:
     """Return a network of the shape of ResNet-18."""
     drawn = Drawn()
-    y = convolved(placeholder((1, 3, 224, 224), name="image"), drawn, 64, 7, 2).relu().max_pool(3, stride=2, pad=1)
+    y = convolve(placeholder((1, 3, 224, 224), name="image"), drawn, 64, 7, 2).relu().max_pool(3, stride=2, pad=1)
     for channels, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
         y = residual(y, drawn, channels, stride)
     pooled = y.mean((2, 3)).reshape(1, 512)
@@ -138,10 +138,10 @@ def network(name: str) -> Graph:
     """
     if name not in NETWORKS:
         raise UnknownNameError.of("embedded model", name, NETWORKS)
-    return named(as_graph(NETWORKS[name]()))
+    return name_operations(as_graph(NETWORKS[name]()))
 
 
-def named(graph: Graph) -> Graph:
+def name_operations(graph: Graph) -> Graph:
     """Return a graph whose operations have names instead of the places in this file at which they were made."""
     now: dict[Node, Node] = {}
 

@@ -33,7 +33,7 @@ from aneforge.evaluation.tables import write_results
 from aneforge.formats.shared.shapes import OpenDimensionsError
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
-from aneforge.runtime.backends import chosen_backend
+from aneforge.runtime.backends import choose_backend
 from aneforge.runtime.compile import compile as compile_model
 from aneforge.runtime.model import Model, MultiModel
 from aneforge.runtime.saved.cache import program_cache
@@ -240,7 +240,7 @@ def expect_device(device: str | None) -> None:
         return
     if device not in DEVICES:
         raise UnknownNameError.of("device", device, DEVICES)
-    chosen_backend(device)
+    choose_backend(device)
 
 
 def expect_counts(counts: Mapping[str, int | None]) -> None:

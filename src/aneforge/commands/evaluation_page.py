@@ -45,13 +45,13 @@ def evaluations_html(evaluations: Sequence[Evaluation]) -> str:
         most=MOST_SHOWN,
         percent=percent,
         number=number_text,
-        pictures_of=encoded_pictures,
+        pictures_of=encode_pictures,
     )
     # Half of a surrogate pair, which a name can hold, has no UTF-8; it becomes a character reference.
     return page.encode("utf-8", "xmlcharrefreplace").decode("utf-8")
 
 
-def encoded_pictures(evaluation: Evaluation) -> dict[int, str]:
+def encode_pictures(evaluation: Evaluation) -> dict[int, str]:
     """Return pictures by sample, as a page holds them."""
     return {one.sample: base64.b64encode(one.png).decode() for one in evaluation.pictures}
 

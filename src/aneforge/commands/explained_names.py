@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from aneforge.rules.rule import Rule
 
 __all__ = [
-    "explained_apple_text",
-    "explained_op",
-    "explained_operator",
-    "explained_validator",
+    "explain_apple_text",
+    "explain_op",
+    "explain_operator",
+    "explain_validator",
     "foreign_names",
     "mil_names",
     "operation_name",
@@ -84,7 +84,7 @@ def operation_name(word: str) -> str | None:
     return mil_names().get(word)
 
 
-def explained_op(name: str) -> Explanation:
+def explain_op(name: str) -> Explanation:
     """Return what is known of an operation."""
     op = find_op(name)
     rows = [Row("operands", ", ".join(operand.name for operand in op.operands) or "none")]
@@ -107,10 +107,10 @@ def looks_at(rule: Rule, op: Op) -> bool:
     return special and rule.concerns(op.name)
 
 
-def explained_operator(word: str) -> Explanation | None:
+def explain_operator(word: str) -> Explanation | None:
     """Return what is known of an operator by the name that ONNX or PyTorch has for it; None where neither has it.
 
-    >>> found = explained_operator("Gemm")
+    >>> found = explain_operator("Gemm")
     >>> found is not None and found.kind
     'ONNX operator'
     """
@@ -123,14 +123,14 @@ def explained_operator(word: str) -> Explanation | None:
         for asked in (with_form, bare, word):
             if asked.casefold() in folded:
                 name = folded[asked.casefold()]
-                return described(kind, name, table[name])
+                return describe(kind, name, table[name])
     axes = AXES.sub("", bare.casefold())
     if axes != bare.casefold() and axes in ops():
-        return described("PyTorch operator", bare, (axes,))
+        return describe("PyTorch operator", bare, (axes,))
     return None
 
 
-def described(kind: str, name: str, used: tuple[str, ...]) -> Explanation:
+def describe(kind: str, name: str, used: tuple[str, ...]) -> Explanation:
     """Return what is known of an operator that an importer takes."""
     summary = f"The importer takes this {kind}."
     if used:
@@ -146,10 +146,10 @@ def statuses(name: str) -> str:
     return ", ".join(f"{family.name} {op_status(name, family)}" for family in Family if supports_mil(family))
 
 
-def explained_validator(word: str) -> Explanation | None:
+def explain_validator(word: str) -> Explanation | None:
     """Return what is known of one of Apple's validators, by its name or that of an export; None where there is none.
 
-    >>> found = explained_validator("_ANECValidateSoftmaxLayer")
+    >>> found = explain_validator("_ANECValidateSoftmaxLayer")
     >>> found is not None and found.name
     'Softmax'
     """
@@ -171,10 +171,10 @@ def explained_validator(word: str) -> Explanation | None:
     return None
 
 
-def explained_apple_text(text: str) -> Explanation | None:
+def explain_apple_text(text: str) -> Explanation | None:
     """Return the rule with which Apple's compiler says something, by a part of what it says; None where none does.
 
-    >>> found = explained_apple_text("affine transform is not supported on this architecture")
+    >>> found = explain_apple_text("affine transform is not supported on this architecture")
     >>> found is not None and found.rows[0].value
     'ANE-GATE-001'
     """

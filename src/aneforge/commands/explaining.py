@@ -53,23 +53,23 @@ def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for e
     match asked:
         case ["chaining", *names] if len(names) <= 1:
             return explained_chaining(*names)
-        case [name] if not ID.match(name.upper()) and (found := explained_name(name)) is not None:
+        case [name] if not ID.match(name.upper()) and (found := explain_name(name)) is not None:
             return found
         case [name] | ["rule" | "conflict", name]:
-            return explained_id(name.upper(), name)
+            return explain_id(name.upper(), name)
         case ["hal" | "limit" | "datapath" | "geometry" as kind, name]:
-            return explained_property(kind, name)
+            return explain_property(kind, name)
         case [("op" | "target" | "chip" | "pass" | "route") as kind, name]:
             return NAMED[kind](name)
         case ["validator", name] if (found := validator_named(name)) is not None:
             return found
-        case other if (found := explained_name(" ".join(other))) is not None:
+        case other if (found := explain_name(" ".join(other))) is not None:
             return found
         case other:
             raise UnknownNameError(f"cannot explain {' '.join(other)!r}; what can be explained: {KINDS}")
 
 
-def explained_name(name: str) -> Explanation | None:
+def explain_name(name: str) -> Explanation | None:
     """Return what is known of a hardware field, a chip, a target, an operation, a pass, a route or a validator.
 
     None where nothing of these has the name; what a name alone may be is looked for in this order, so that modules
@@ -78,22 +78,22 @@ def explained_name(name: str) -> Explanation | None:
     key = name.casefold()
     properties = ("hal", "limit", "datapath", "geometry")
     if key.startswith("0x"):
-        return explained_property("hal", name)
+        return explain_property("hal", name)
     field = database().aliases.get(name) or database().aliases.get(key, key)
     for kind in properties:
         if field in property_table(kind):
-            return explained_property(kind, field)
-    if (place := explained_place(name)) is not None:
+            return explain_property(kind, field)
+    if (place := explain_place(name)) is not None:
         return place
     from aneforge.commands import explained_names as known  # noqa: PLC0415 - not needed for what comes before
 
     if (ours := known.operation_name(key)) is not None:
-        return known.explained_op(ours)
-    others = (known.explained_operator, explained_step, known.explained_validator, known.explained_apple_text)
+        return known.explain_op(ours)
+    others = (known.explain_operator, explain_step, known.explain_validator, known.explain_apple_text)
     return next((found for explain_one in others if (found := explain_one(name)) is not None), None)
 
 
-def explained_place(name: str) -> Explanation | None:
+def explain_place(name: str) -> Explanation | None:
     """Return a chip, a device, a target or a family, with the word family after it too; None for anything else."""
     family, _, word = name.rpartition(" ")
     name = f"family:{family}" if word.casefold() == "family" else name
@@ -101,22 +101,22 @@ def explained_place(name: str) -> Explanation | None:
         place = place_of(name)
     except UnknownTargetError:
         return None
-    found = explained_target(name)
+    found = explain_target(name)
     if place.chip is None:
         return found
     summary = f"{place.chip.name} is the target {found.name}: {found.summary}"
     return Explanation("chip", place.chip.name, summary, (Row("target", found.name), *found.rows))
 
 
-def explained_step(name: str) -> Explanation | None:
+def explain_step(name: str) -> Explanation | None:
     """Return a pass of the compiler or a route by its name alone."""
     from aneforge.analysis.routes import routes  # noqa: PLC0415 - few explanations need it
     from aneforge.compiler.pipeline import PIPELINE  # noqa: PLC0415 - as above
 
     if name in (one.name for one in PIPELINE.passes):
-        return explained_pass(name)
+        return explain_pass(name)
     if name in (form for one in routes() for form in (one.name, *one.also)):
-        return explained_route(name)
+        return explain_route(name)
     return None
 
 
@@ -155,14 +155,14 @@ def page_path(see: str) -> str:
     return f"docs/{see.removeprefix('../')}" if see.startswith("../") else f"docs/reference/{see}"
 
 
-def explained_id(key: str, name: str) -> Explanation:
+def explain_id(key: str, name: str) -> Explanation:
     """Return what is known of a rule, a kind of prediction, or a conflict between sources.
 
     Raises:
         UnknownNameError: Nothing has that id.
     """
     if key in database().conflicts:
-        return explained_conflict(key)
+        return explain_conflict(key)
     if key in PREDICTED:
         known = PREDICTED[key]
         rows = [Row("remedy", known.remedy)] if known.remedy else []
@@ -177,12 +177,12 @@ def explained_id(key: str, name: str) -> Explanation:
     rows = [Row("remedy", rule.advice())] if rule.remedy else []
     rows += [Row("why", rule.explanation)] if rule.explanation else []
     rows += [Row("severity", str(rule.severity)), Row("bound", f"{rule.relation} {rule.bound}")]
-    rows += [Row("concerns", concerned(rule))]
+    rows += [Row("concerns", find_concerned(rule))]
     rows += [Row("reported in", ", ".join(map(thread_link, rule.threads)))] if rule.threads else []
     return Explanation("rule", rule.id, rule.statement, (*rows, *bounds_of(rule)))
 
 
-def concerned(rule: Rule) -> str:
+def find_concerned(rule: Rule) -> str:
     """Return the operations that a rule looks at."""
     if rule.ops is not None:
         return ", ".join(sorted(rule.ops))
@@ -201,7 +201,7 @@ def bounds_of(rule: Rule) -> Iterator[Row]:
             yield Row(target.name, plain_text(bound.value), str(bound.evidence))
 
 
-def explained_property(kind: str, name: str) -> Explanation:
+def explain_property(kind: str, name: str) -> Explanation:
     """Return a hardware field, limit or switch on every target, by its name or its offset."""
     table = property_table(kind)
     field = name
@@ -257,19 +257,19 @@ def property_rows(kind: str, field: str) -> Iterator[Row]:
 
 def operation_named(name: str) -> Explanation:
     """Return what is known of an operation."""
-    from aneforge.commands.explained_names import explained_op  # noqa: PLC0415 - few explanations need it
+    from aneforge.commands.explained_names import explain_op  # noqa: PLC0415 - few explanations need it
 
-    return explained_op(name)
+    return explain_op(name)
 
 
 def validator_named(name: str) -> Explanation | None:
     """Return what is known of a validator; None where there is none of that name."""
-    from aneforge.commands.explained_names import explained_validator  # noqa: PLC0415 - few explanations need it
+    from aneforge.commands.explained_names import explain_validator  # noqa: PLC0415 - few explanations need it
 
-    return explained_validator(name)
+    return explain_validator(name)
 
 
-def explained_target(name: str) -> Explanation:
+def explain_target(name: str) -> Explanation:
     """Return what is known of a target."""
     target = resolve(name)
     rows = [Row("chips", title_of(target) or "not known"), Row("kind", str(target.kind))]
@@ -283,7 +283,7 @@ def explained_target(name: str) -> Explanation:
     return Explanation("target", target.name, target.summary, tuple(rows))
 
 
-def explained_conflict(name: str) -> Explanation:
+def explain_conflict(name: str) -> Explanation:
     """Return a question on which sources disagree: what was chosen, what was not, and why."""
     known = database().conflicts[name]
     rows = [Row("chosen", known.chosen), Row("rejected", known.rejected), Row("why", known.reason)]
@@ -292,7 +292,7 @@ def explained_conflict(name: str) -> Explanation:
     return Explanation("conflict between sources", name, known.question, tuple(rows))
 
 
-def explained_pass(name: str) -> Explanation:
+def explain_pass(name: str) -> Explanation:
     """Return what a pass of the compiler does."""
     from aneforge.compiler.pipeline import PIPELINE  # noqa: PLC0415 - few explanations need it
 
@@ -302,7 +302,7 @@ def explained_pass(name: str) -> Explanation:
     return Explanation("pass", name, text, (place, Row("options", str(found))))
 
 
-def explained_route(name: str) -> Explanation:
+def explain_route(name: str) -> Explanation:
     """Return a route to the engine with every figure that was published of it, and what was corrected."""
     from aneforge.analysis.routes import route, time_range_text  # noqa: PLC0415 - few explanations need it
 
@@ -329,9 +329,9 @@ def explained_chaining(name: str = "") -> Explanation:
 
 NAMED: Mapping[str, Callable[[str], Explanation]] = {
     "op": operation_named,
-    "target": explained_target,
-    "chip": explained_target,
-    "pass": explained_pass,
-    "route": explained_route,
+    "target": explain_target,
+    "chip": explain_target,
+    "pass": explain_pass,
+    "route": explain_route,
 }
 """What the second of two words is a name of, by the first."""

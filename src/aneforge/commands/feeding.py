@@ -68,7 +68,7 @@ def feed_ports(
             f"no values are given for {'input' if len(missing) == 1 else 'inputs'} {wanted}",
             remedy="give them with --inputs FILE.npz (np.savez), or draw them with --seed 0",
         )
-    made = {name: values[name] if name in values else drawn(kind, generator) for name, kind in inputs.items()}
+    made = {name: values[name] if name in values else draw(kind, generator) for name, kind in inputs.items()}
     return made, {name: values[name] for name in states if name in values}
 
 
@@ -88,7 +88,7 @@ def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
             warn(message, PrecisionWarning)
 
 
-def drawn(kind: TensorType, generator: np.random.Generator) -> Array:
+def draw(kind: TensorType, generator: np.random.Generator) -> Array:
     """Return values of a type: normal numbers, small integers, or bits."""
     if is_float(kind.dtype):
         return generator.standard_normal(kind.shape).astype(np.float16)

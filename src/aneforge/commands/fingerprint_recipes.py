@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.graph.tensor import Tensor
     from aneforge.ops.types import Array
 
-__all__ = ["FIGURES", "RECIPES", "Experiment", "Fingerprint", "half", "published", "relative_error"]
+__all__ = ["FIGURES", "RECIPES", "Experiment", "Fingerprint", "half", "read_published", "relative_error"]
 
 FIGURES = Path(__file__).parent / "data" / "fingerprints.toml"
 LONG_ROW = 4096
@@ -54,10 +54,10 @@ class Published(Entry, frozen=True):
 
 
 @cache
-def published() -> Published:
+def read_published() -> Published:
     """Return the published figures.
 
-    >>> len(published().fingerprints), published().fingerprints[0].name
+    >>> len(read_published().fingerprints), read_published().fingerprints[0].name
     (14, 'linear 512')
     """
     return read(FIGURES, Published)

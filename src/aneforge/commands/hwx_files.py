@@ -89,7 +89,7 @@ def describe(container: Container) -> Iterator[tuple[str, str]]:
     """Yield where everything of a container is, and the fields of its tensors and its program."""
     for field in fields(container.header):
         yield f"header {field.name}", f"{getattr(container.header, field.name):#x}"
-    names = numbered(one.name for one in container.segments)
+    names = number_names(one.name for one in container.segments)
     for name, segment in zip(names, container.segments, strict=True):
         yield f"segment {name}", f"{segment.address:#x}, {segment.size:#x} bytes, flags {segment.flags:#x}"
         yield f"segment {name} in the file", f"{segment.file_offset:#x}, {segment.file_size:#x} bytes"
@@ -118,7 +118,7 @@ def describe_program(container: Container) -> Iterator[tuple[str, str]]:
 
 def describe_rest(container: Container) -> Iterator[tuple[str, str]]:
     """Yield symbols, and what is kept without a meaning."""
-    symbols = numbered(one.name for one in container.symbols)
+    symbols = number_names(one.name for one in container.symbols)
     for name, symbol in zip(symbols, container.symbols, strict=True):
         numbers = f"type {symbol.type:#x}, section {symbol.section}, description {symbol.description}"
         yield f"symbol {name}", f"{symbol.value:#x}, {numbers}"
@@ -149,10 +149,10 @@ def section_text(section: Section) -> str:
     return f"{section.address:#x}, {section.size:#x} bytes, flags {section.flags:#x}{relocations}"
 
 
-def numbered(names: Iterator[str]) -> list[str]:
+def number_names(names: Iterator[str]) -> list[str]:
     """Return names, those that come again with a number.
 
-    >>> numbered(iter(["a", "b", "a"]))
+    >>> number_names(iter(["a", "b", "a"]))
     ['a', 'b', 'a (2)']
     """
     seen: Counter[str] = Counter()
@@ -183,7 +183,7 @@ def differing_tasks(first: Container, second: Container) -> Iterator[Difference]
 
 def words_of(task: Task) -> dict[str, Word]:
     """Return the words of a task by their names; a register that is written again has a number."""
-    return dict(zip(numbered(word.label for word in task.words), task.words, strict=True))
+    return dict(zip(number_names(word.label for word in task.words), task.words, strict=True))
 
 
 def text_of(word: Word | None) -> str | None:

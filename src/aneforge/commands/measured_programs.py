@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Fill = Callable[..., Array]
     """Returns weights of the shape that it is given."""
 
-__all__ = ["drawn_weights", "measured_program", "zero_weights"]
+__all__ = ["build_measured_program", "draw_weights", "zero_weights"]
 
 
 def zero_weights(*shape: int) -> Array:
@@ -32,13 +32,13 @@ def zero_weights(*shape: int) -> Array:
     return np.zeros(shape, np.float16)
 
 
-def drawn_weights(seed: int) -> Fill:
+def draw_weights(seed: int) -> Fill:
     """Return what draws weights from a seed, one after another; they keep the variance of what they multiply.
 
     A program that is timed must not have weights of zeros: a compiler may leave them out.
 
-    >>> draw = drawn_weights(0)
-    >>> draw(2, 3).shape, bool((draw(2, 3) != drawn_weights(0)(2, 3)).any())
+    >>> draw = draw_weights(0)
+    >>> draw(2, 3).shape, bool((draw(2, 3) != draw_weights(0)(2, 3)).any())
     ((2, 3), True)
     """
     generator = np.random.default_rng(seed)
@@ -49,10 +49,10 @@ def drawn_weights(seed: int) -> Fill:
     return draw
 
 
-def measured_program(workload: str, shape: tuple[int, ...], weights: Fill = zero_weights) -> Tensor | Graph:
+def build_measured_program(workload: str, shape: tuple[int, ...], weights: Fill = zero_weights) -> Tensor | Graph:
     """Return the program of a workload; `analysis/data/latencies.toml` and `route_figures.toml` say what shapes are.
 
-    >>> measured_program("linear", (4, 8, 2)).shape
+    >>> build_measured_program("linear", (4, 8, 2)).shape
     (4, 2)
 
     Raises:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aneforge.errors import AneforgeError
     from aneforge.report.model import Node
 
-__all__ = ["folded_lines", "merge_notes", "program_notes", "refusal_text"]
+__all__ = ["fold_lines", "merge_notes", "program_notes", "refusal_text"]
 
 
 def merge_notes(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -27,10 +27,10 @@ def merge_notes(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     places: dict[str, list[str]] = {}
     for text, place in notes:
         places.setdefault(text, []).append(place)
-    return tuple(placed(text, found) for text, found in places.items())
+    return tuple(count_places(text, found) for text, found in places.items())
 
 
-def placed(text: str, places: Sequence[str]) -> str:
+def count_places(text: str, places: Sequence[str]) -> str:
     """Return a text with how often it came, and where first."""
     first = next((place for place in places if place), "")
     if len(places) > 1:
@@ -58,17 +58,17 @@ def refusal_text(refusal: AneforgeError) -> str:
     if not isinstance(refusal, IllegalGraphError) or not refusal.findings:
         return str(refusal)
     head = str(refusal).partition("\n")[0]
-    return "\n  ".join((head, *folded_lines(refusal.findings, refusal.target or "")))
+    return "\n  ".join((head, *fold_lines(refusal.findings, refusal.target or "")))
 
 
-def folded_lines(findings: Sequence[str], target: str) -> tuple[str, ...]:
+def fold_lines(findings: Sequence[str], target: str) -> tuple[str, ...]:
     """Return findings, those that differ in their place alone reported once, with a count of the others.
 
     A finding is its rule, its severity, the operation, the place, the target, and what is wrong:
     `ANE-… reject: relu at … on …: …`. Values that were seen are in the last part, so that none is hidden.
 
     >>> widths = {"a": 7, "b": 7, "c": 9}
-    >>> folded_lines([f"ANE-1 reject: relu at {name} on it: width {width}." for name, width in widths.items()], "it")
+    >>> fold_lines([f"ANE-1 reject: relu at {name} on it: width {width}." for name, width in widths.items()], "it")
     ('ANE-1 reject: relu at a on it: width 7. And 1 more such operation.', 'ANE-1 reject: relu at c on it: width 9.')
     """
     alike: dict[tuple[str, ...], list[str]] = {}

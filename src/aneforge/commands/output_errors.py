@@ -32,7 +32,7 @@ def output_error(name: str, found: Array, wanted: Array, tolerance: Tolerance | 
     >>> error.differing, error.outside, error.largest, error.relative, error.argmax
     (1, 0, 0.5, 0.25, 1.0)
     """
-    differing = int(np.count_nonzero(~same_bits(found, rounded_like(found, wanted))))
+    differing = int(np.count_nonzero(~same_bits(found, round_like(found, wanted))))
     left, right = found.astype(np.float64), wanted.astype(np.float64)
     finite = np.isfinite(left), np.isfinite(right)
     both = finite[0] & finite[1]
@@ -69,7 +69,7 @@ def relative_error(largest: float | None, scale: float) -> float | None:
     return quotient if math.isfinite(quotient) else None
 
 
-def rounded_like(found: Array, wanted: Array) -> Array:
+def round_like(found: Array, wanted: Array) -> Array:
     """Return what is wanted in the precision of what was found."""
     if found.dtype == wanted.dtype or found.dtype != np.float16:
         return wanted

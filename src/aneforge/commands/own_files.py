@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["ARCHIVE_COMMENT", "made_here", "refuse_foreign", "refuse_output"]
+__all__ = ["ARCHIVE_COMMENT", "is_made_here", "refuse_foreign", "refuse_output"]
 
 ARCHIVE_COMMENT = b"aneforge"
 """The comment of an archive that is written here."""
@@ -64,7 +64,7 @@ def refuse_foreign(files: Sequence[Path], *, force: bool = False) -> None:
         GraphError: Something is there that aneforge did not make.
     """
     there = next((one for one in files if one.is_file() or one.is_dir()), None)
-    if force or there is None or (there == files[0] and made_here(there)):
+    if force or there is None or (there == files[0] and is_made_here(there)):
         return
     raise GraphError(
         "the file exists and does not look like a file that aneforge made",
@@ -87,7 +87,7 @@ def refuse_output(path: Path, model: object = None, *, force: bool = False) -> N
         refuse_foreign([path], force=force)
 
 
-def made_here(path: Path) -> bool:
+def is_made_here(path: Path) -> bool:
     """Return whether aneforge wrote what is at a path.
 
     Raises:

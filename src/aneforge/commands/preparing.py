@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aneforge.commands.model_and_targets import Subject
     from aneforge.targets import Place
 
-__all__ = ["Preparation", "prepared_subject"]
+__all__ = ["Preparation", "prepare_subject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Preparation:
     strict: bool = False
 
 
-def prepared_subject(subject: Subject, places: Sequence[Place], asked: Preparation) -> tuple[Subject, tuple[str, ...]]:
+def prepare_subject(subject: Subject, places: Sequence[Place], asked: Preparation) -> tuple[Subject, tuple[str, ...]]:
     """Return a model as `af.compile` would make it with these options for the first place, and what was done.
 
     >>> import aneforge as af
     >>> from aneforge.commands.model_and_targets import subject_of
-    >>> made, remarks = prepared_subject(subject_of(af.input((1, 4), name="x").relu()), [], Preparation())
+    >>> made, remarks = prepare_subject(subject_of(af.input((1, 4), name="x").relu()), [], Preparation())
     >>> len(made.graph.nodes), remarks
     (2, ())
 

@@ -89,7 +89,7 @@ def reduce_model(
     subject = subject_of(model, shapes=shapes)
     question = predicate(keep)
     whole = without_states(subject.graph)
-    started = started_with(subject.graph, inputs, seed) if question.of_values else None
+    started = get_start_values(subject.graph, inputs, seed) if question.of_values else None
     reducing = Reducing(whole, started, question.shows)
     if not reducing.shows_whole():
         had_states = bool(subject.graph.state_placeholders)
@@ -105,7 +105,7 @@ def reduce_model(
     return Reduced(subject.name, keep, graph, given, operations(whole), operations(graph), reducing.tried)
 
 
-def started_with(graph: Graph, inputs: Mapping[str, Array] | None, seed: int) -> dict[str, Array]:
+def get_start_values(graph: Graph, inputs: Mapping[str, Array] | None, seed: int) -> dict[str, Array]:
     """Return the values of inputs and states; a state that is not given starts at zero."""
     values, states = feed_inputs(graph, inputs, seed)
     placeholders = graph.state_placeholders.items()

@@ -66,7 +66,7 @@ def origins(original: Graph, retargeted: Graph) -> tuple[tuple[int, ...], ...]:
             found[node] = numbers[original.outputs[leaving[node]].node.created]
             continue
         for reader in retargeted.consumers[node]:
-            source = replaced_by(node, reader, original.nodes[found[reader]]) if reader in found else None
+            source = find_replacement(node, reader, original.nodes[found[reader]]) if reader in found else None
             if source is not None:
                 found[node] = numbers[source.created]
                 break
@@ -76,7 +76,7 @@ def origins(original: Graph, retargeted: Graph) -> tuple[tuple[int, ...], ...]:
     return tuple((found[node],) if node in found else () for node in retargeted.nodes)
 
 
-def replaced_by(node: GraphNode, reader: GraphNode, before: GraphNode) -> GraphNode | None:
+def find_replacement(node: GraphNode, reader: GraphNode, before: GraphNode) -> GraphNode | None:
     """Return the node that the reader read, when it was in the original graph, where it now reads another one."""
     if reader.created != before.created:
         return None

@@ -145,8 +145,10 @@ class Risks:
                 for concern in layer.passed:
                     if (layer.layer, concern.edge) not in told:
                         op = self.operation(layer, carried.get(layer.layer, ()))
-                        made.append(written(layer, concern, op, view, scaled, target=compiled.program.target.name))
-                        first = first or f": first in {op[0]}, {passed_text(concern, view)}"
+                        made.append(
+                            describe_edge(layer, concern, op, view, scaled, target=compiled.program.target.name)
+                        )
+                        first = first or f": first in {op[0]}, {describe_passed_edge(concern, view)}"
                     told.add((layer.layer, concern.edge))
             findings += made
             reasons.append(f"{view.said(words[-1])}{first}")
@@ -281,7 +283,7 @@ def worst_word(words: Iterable[str]) -> str:
     return next((word for word in (SATURATION, LOSS, UNKNOWN) if word in found), NONE)
 
 
-def written(
+def describe_edge(
     layer: LayerRange,
     concern: Concern,
     operation: tuple[str, int | None],
@@ -294,7 +296,7 @@ def written(
     op, node = operation
     rule = rule_of_edge(concern.edge)
     lossy = rule.risk == LOSS
-    measured = measured_product(layer, scaled) if lossy else None
+    measured = find_measured_product(layer, scaled) if lossy else None
     errors = f" {errors_text(measured)}" if measured is not None else " --rescale measures the error." if lossy else ""
     how = view.loss if lossy else view.some
     return Finding(
@@ -304,7 +306,7 @@ def written(
         op=op,
         node=node,
         location=layer.location,
-        message=f"{passed_text(concern, view)} ({how}).{errors}",
+        message=f"{describe_passed_edge(concern, view)} ({how}).{errors}",
         seen=TOO_WIDE if explodes(concern, view) else seen_value(concern.value),
         limit=concern.limit,
         remedy=NO_GAIN if measured is not None and not measured.applied else f"{concern.remedy}.",
@@ -323,7 +325,7 @@ def seen_value(value: float) -> float | str:
     return float(f"{value:.4g}") if math.isfinite(value) else "inf"
 
 
-def passed_text(concern: Concern, view: View) -> str:
+def describe_passed_edge(concern: Concern, view: View) -> str:
     """Return an edge with the value that is held against it."""
     if explodes(concern, view):
         return f"{concern.edge}: {TOO_WIDE} whether {concern.limit:.6g} is passed; sample inputs would show it"
@@ -332,7 +334,7 @@ def passed_text(concern: Concern, view: View) -> str:
     return f"{concern.edge}: {concern.value:.4g} against {concern.limit:.6g}"
 
 
-def measured_product(layer: LayerRange, scaled: Rescaled | None) -> ProductRescaling | None:
+def find_measured_product(layer: LayerRange, scaled: Rescaled | None) -> ProductRescaling | None:
     """Return what rescaling did to the product that a layer carries out, where it was tried there.
 
     One node of a file can be many products. The name distinguishes them, where both graphs number their nodes alike;

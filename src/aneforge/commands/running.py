@@ -14,7 +14,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, Location
 from aneforge.formats.detection import is_program_file
 from aneforge.records import dataclass
-from aneforge.runtime.backends import chosen_backend
+from aneforge.runtime.backends import choose_backend
 
 if TYPE_CHECKING:
     import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aneforge.runtime.executables import Executable
     from aneforge.targets import TargetLike
 
-__all__ = ["Ran", "handed", "run_model"]
+__all__ = ["Ran", "hand_over", "run_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def run_model(
         IllegalGraphError: It cannot run on one of the targets.
         BackendUnavailableError: The backend cannot run here.
     """
-    chosen = chosen_backend(backend)
+    chosen = choose_backend(backend)
     if is_path(model) and is_program_file(model):
         return (run_program(model, targets, inputs, chosen, seed=seed, shapes=shapes),)
     subject = subject_of(model, shapes=shapes)
@@ -147,7 +147,7 @@ def ran_on(
     """Run a program once; the graph that it was made of is for backends that compile it anew."""
     ready = backend.load(program, graph)
     try:
-        given = handed(program, ready, values, states)
+        given = hand_over(program, ready, values, states)
         began = time.perf_counter()
         ran = ready.execute(*given)
         seconds = time.perf_counter() - began
@@ -164,7 +164,7 @@ def ran_on(
     )
 
 
-def handed(
+def hand_over(
     program: Program, ready: Executable, values: Mapping[str, Array], states: Mapping[str, Array]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return inputs and states in the types in which a backend takes them; a state that is not given starts at zero."""

@@ -79,12 +79,12 @@ class Compiler:
         kind = kind_of(target)
         for one in self.shared:
             if one.kind == kind and answers_alike(target, one.answers):
-                return checked(renamed(one.made, target))
+                return check(rename(one.made, target))
         passing = Passing(self, Watch(target))
         made = passing.compiled()
         if made.compiled is not None:
             self.shared.append(Shared(kind, passing.watch.all_answers, made))
-            made = checked(renamed(made, target))
+            made = check(rename(made, target))
         return made
 
     def lower(self, graph: Graph, target: Target) -> Program:
@@ -154,7 +154,7 @@ class Passing:
         return next((made for answers, made in found if self.watch.knows(answers)), None)
 
 
-def checked(made: Made) -> Made:
+def check(made: Made) -> Made:
     """Return what was made, if the validators accept it on its target."""
     try:
         return made if made.compiled is None else Made(expect_accepted(made.compiled))
@@ -162,7 +162,7 @@ def checked(made: Made) -> Made:
         return Made(None, failure=refusal)
 
 
-def renamed(made: Made, target: Target) -> Made:
+def rename(made: Made, target: Target) -> Made:
     """Return what was made for one target as it is for another that gets the same program."""
     if made.compiled is None:
         return made

@@ -10,7 +10,7 @@ import msgspec
 from aneforge.analysis.cost import price
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
-from aneforge.analysis.routes import assumed_route
+from aneforge.analysis.routes import get_assumed_route
 from aneforge.analysis.work import work_of
 from aneforge.commands.changes import Changes
 from aneforge.commands.model_and_targets import title_of_place
@@ -29,7 +29,7 @@ from aneforge.report.predicted import OWN_PROGRAM
 from aneforge.report.time_shares import time_share
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
-from aneforge.targets.watching import Sharing, believed_answer, kind_of
+from aneforge.targets.watching import Sharing, explain_answer, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ class TargetWriter:
         self.asked = asked
         self.risks = Risks(graph, asked.samples, asked.ranges, deep=asked.deep)
         self.changes = Changes(graph)
-        self.labelled: Sharing[Mapping[str, Label]] = Sharing(believed_answer)
+        self.labelled: Sharing[Mapping[str, Label]] = Sharing(explain_answer)
         self.worked: Sharing[ProgramWork] = Sharing()
         self.planned: Sharing[Memory] = Sharing()
         self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
@@ -101,7 +101,7 @@ class TargetWriter:
             counts=counts,
             native_fraction=counts.native / max(1, len(statuses)),
             verdicts=statuses,
-            findings=sorted_findings((*findings_of(verdict), *cut)),
+            findings=sort_findings((*findings_of(verdict), *cut)),
             failure=None if made.failure is None else refusal_text(made.failure),
             placement=placement,
         )
@@ -120,9 +120,9 @@ class TargetWriter:
             path=COREML,
             ok=True,
             failure=None,
-            findings=sorted_findings((*findings, *cuts(self.graph, placement, chosen.target.name))),
+            findings=sort_findings((*findings, *cuts(self.graph, placement, chosen.target.name))),
             segments=sum(one.device == ENGINE for one in placement.segments),
-            latency=Latency(*times, EvidenceKind.INFERRED, route=assumed_route()),
+            latency=Latency(*times, EvidenceKind.INFERRED, route=get_assumed_route()),
             placement=placement,
             notes=(*direct.notes, *note),
         )
@@ -141,7 +141,7 @@ class TargetWriter:
         own = own_programs(self.graph, program, priced, carried)
         return replace(
             judged,
-            findings=sorted_findings(with_shares((*judged.findings, *risk.findings, *own), timeline)),
+            findings=sort_findings(with_shares((*judged.findings, *risk.findings, *own), timeline)),
             layers=len(program.layers),
             segments=len(program.segments),
             partitions=len(order.partitions),
@@ -247,7 +247,7 @@ def findings_of(verdict: Preflight) -> tuple[Finding, ...]:
     return tuple(finding.in_report(node) for node, report in enumerate(verdict.reports) for finding in report.findings)
 
 
-def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings worst first, then in the order of the graph."""
     return tuple(sorted(findings, key=how_bad))
 

@@ -34,7 +34,7 @@ def channel_axes(program: Program) -> Mapping[str, int | None]:
         axis = following(layer, found)
         transpose = layer.epilogue.transpose
         if transpose is not None and axis is not None:
-            axis = permuted(axis, transpose.attributes["perm"])
+            axis = find_permuted_axis(axis, transpose.attributes["perm"])
         for result in layer.results:
             found[result.name] = axis if result is layer.result else by_rank(result)
     return found
@@ -44,7 +44,7 @@ def following(layer: Layer, known: Mapping[str, int | None]) -> int | None:
     """Return the channel axis of what a layer's engine operation gives."""
     if layer.kind.name == "transpose":
         source = known[layer.bottoms[0].name] if layer.bottoms else None
-        return None if source is None else permuted(source, layer.attributes["perm"])
+        return None if source is None else find_permuted_axis(source, layer.attributes["perm"])
     if layer.kind.name == "reshape" and layer.bottoms:
         (value,) = layer.bottoms
         source, shape = known[value.name], layer.result.shape
@@ -77,7 +77,7 @@ def by_rank(value: Value) -> int | None:
     return axis_of(Axis.CHANNEL, value.rank) if value.rank <= MOST_AXES else None
 
 
-def permuted(axis: int, perm: object) -> int:
+def find_permuted_axis(axis: int, perm: object) -> int:
     """Return where an axis goes in a transpose."""
     assert isinstance(perm, tuple)  # noqa: S101 - a transpose's attribute is a list
     places = [int(place) % len(perm) for place in perm]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - integers

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.rules.preflight import Preflight
     from aneforge.targets import TargetLike
 
-__all__ = ["answered", "is_cut", "preflight", "preflight_all", "with_compiled"]
+__all__ = ["answer", "is_cut", "preflight", "preflight_all", "with_compiled"]
 
 
 def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
@@ -49,7 +49,7 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
     graph, target = to_fp16(out).graph, resolve(family)
     verdict = judge(graph, target)
     family_of(target)
-    return answered(verdict, graph)
+    return answer(verdict, graph)
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
@@ -62,10 +62,10 @@ def preflight_all(out: GraphLike) -> dict[str, Preflight]:
     (True, True)
     """
     graph = to_fp16(out).graph
-    return {name: answered(verdict, graph) for name, verdict in judge_all(graph).items()}
+    return {name: answer(verdict, graph) for name, verdict in judge_all(graph).items()}
 
 
-def answered(verdict: Preflight, graph: Graph) -> Preflight:
+def answer(verdict: Preflight, graph: Graph) -> Preflight:
     """Return the verdict of the rules with what the compiler adds, where it has something to add."""
     if verdict.reject or not (verdict.oversize or any(is_bridge(node) for node in graph.nodes)):
         return verdict

@@ -22,17 +22,17 @@ def with_unit_axes(weight: Constant, count: int) -> Constant:
     if isinstance(weight, Declared):
         more = (1,) * count
         return weight.rearrange("unit axes", (*weight.type.shape, *more), (*weight.scales, *more))
-    return rearranged(weight, lambda array: array.reshape(*array.shape, *(1,) * count), lambda axis: axis)
+    return rearrange(weight, lambda array: array.reshape(*array.shape, *(1,) * count), lambda axis: axis)
 
 
 def matrix_transposed(weight: Constant) -> Constant:
     """Return a matrix with its axes exchanged."""
     if isinstance(weight, Declared):
         return weight.transpose((1, 0))
-    return rearranged(weight, np.transpose, lambda axis: 1 - axis)
+    return rearrange(weight, np.transpose, lambda axis: 1 - axis)
 
 
-def rearranged(weight: Constant, change: Callable[[Array], Array], moved: Callable[[int], int]) -> Constant:
+def rearrange(weight: Constant, change: Callable[[Array], Array], moved: Callable[[int], int]) -> Constant:
     """Return a weight whose stored arrays were changed alike; `moved` says where an axis goes."""
 
     def stored(array: Array) -> Array:

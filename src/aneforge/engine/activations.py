@@ -91,7 +91,7 @@ def by_magnitude(x: Array, knots: Array, step: float) -> Array:
     return np.copysign(between(knots, place, place + 1, distance - place), x)
 
 
-def guarded(
+def guard(
     function: Callable[[Array], Array], at: Callable[[Array], Array], otherwise: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
     """Return a function that is read off its table where `at` holds, and is `otherwise` elsewhere.
@@ -264,20 +264,20 @@ def moderate(x: Array) -> Array:
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "cos": guarded(cosine, finite, np.zeros_like),
-    "erf": guarded(error_function, finite, np.sign),
-    "exp": guarded(exp, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
-    "exp2": guarded(power_of_two, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
-    "gelu": guarded(gelu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
-    "inverse": guarded(inverse, lambda x: finite(x) & (x != 0), lambda x: np.where(x == 0, np.inf, 0.0)),
-    "log": guarded(log, positive, lambda x: np.where(x == 0, LOG_OF_ZERO, 0.0)),
-    "log2": guarded(log2, positive, lambda x: np.where(x == 0, -np.inf, 0.0)),
-    "rsqrt": guarded(rsqrt, positive, lambda x: np.where(x == 0, np.inf, 0.0)),
-    "sigmoid": guarded(sigmoid, finite, lambda x: np.where(x > 0, 1.0, 0.0)),
-    "silu": guarded(silu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
-    "sin": guarded(sine, finite, np.zeros_like),
-    "sqrt": guarded(sqrt, positive, lambda x: np.where(x > 0, np.inf, 0.0)),
-    "tanh": guarded(tanh, finite, np.sign),
+    "cos": guard(cosine, finite, np.zeros_like),
+    "erf": guard(error_function, finite, np.sign),
+    "exp": guard(exp, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "exp2": guard(power_of_two, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "gelu": guard(gelu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "inverse": guard(inverse, lambda x: finite(x) & (x != 0), lambda x: np.where(x == 0, np.inf, 0.0)),
+    "log": guard(log, positive, lambda x: np.where(x == 0, LOG_OF_ZERO, 0.0)),
+    "log2": guard(log2, positive, lambda x: np.where(x == 0, -np.inf, 0.0)),
+    "rsqrt": guard(rsqrt, positive, lambda x: np.where(x == 0, np.inf, 0.0)),
+    "sigmoid": guard(sigmoid, finite, lambda x: np.where(x > 0, 1.0, 0.0)),
+    "silu": guard(silu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "sin": guard(sine, finite, np.zeros_like),
+    "sqrt": guard(sqrt, positive, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "tanh": guard(tanh, finite, np.sign),
 }
 """Functions of fp16 values, held in float64.
 

@@ -6,7 +6,7 @@ fp16: from 4,096 on that overflows, so magnitudes up to 4,094 come out as they w
 nowhere, since the one chip measured is clean. A slice from the start, or along any other axis, is a copy.
 
 Concatenating two or more such slices returns wrong elements there. Which ones no source says, so the right ones are
-computed, the label is *unknown*, and a `PrecisionWarning` says so (`joined_slices`).
+computed, the label is *unknown*, and a `PrecisionWarning` says so (`join_slices`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Crop = Callable[[Array], Array]
 
-__all__ = ["FOR_TARGET", "joined_slices", "label_of_joined", "through_crop"]
+__all__ = ["FOR_TARGET", "join_slices", "label_of_joined", "through_crop"]
 
 CROPPED_AXES = ("width_slice_crop_x16", "height_slice_crop_x16")
 """The values that send a slice through the crop which begins inside the last axis, and inside the one before."""
@@ -149,7 +149,7 @@ def label_of_joined(begins_inside: Sequence[bool], target: Target) -> Label | No
     return Label(Exactness.UNKNOWN, SLICED_TWICE) if wrong else None
 
 
-def joined_slices(values: Sequence[Array], *, axis: int, begins_inside: Sequence[bool], target: Target) -> Array:
+def join_slices(values: Sequence[Array], *, axis: int, begins_inside: Sequence[bool], target: Target) -> Array:
     """Join tensors as they ought to be joined, and warn where the target would return wrong elements.
 
     `begins_inside` says for each tensor whether it is a slice that begins inside the width.

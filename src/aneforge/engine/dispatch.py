@@ -132,7 +132,7 @@ class Arithmetic:
         if self.entry.copies:
             results = self.op.evaluate(operands, attributes)
         elif self.function is None or not self.takes(operands):
-            results = rounded_meaning(self.op, operands, attributes)
+            results = round_meaning(self.op, operands, attributes)
         else:
             with np.errstate(all="ignore"):
                 results = several(self.function(*self.in_order(operands), **attributes))
@@ -145,7 +145,7 @@ class Arithmetic:
         >>> int(arithmetic("relu", resolve(Family.A13)).table({})[0xBC00])
         0
         """
-        return made_table(self, tuple(sorted(attributes.items())))
+        return make_table(self, tuple(sorted(attributes.items())))
 
     def label_of(self, operands: OperandArrays, attributes: Attributes, *, values: bool = True) -> Label:
         """Return how sure the results for given operands are.
@@ -234,7 +234,7 @@ def runs(op: Op) -> bool:
 
 
 @lru_cache(maxsize=MOST_TABLES)
-def made_table(found: Arithmetic, attributes: tuple[tuple[str, AttributeValue], ...]) -> Bits:
+def make_table(found: Arithmetic, attributes: tuple[tuple[str, AttributeValue], ...]) -> Bits:
     """Return a table, made once for an operation on a target with some attributes."""
     every = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
     (results,) = found.golden_results({"x": every}, dict(attributes))
@@ -296,16 +296,16 @@ def as_fp16(result: Array) -> Array:
     return host_fp16(result) if result.dtype == np.float64 else np.asarray(result)
 
 
-def rounded_meaning(op: Op, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
+def round_meaning(op: Op, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
     """Return the meaning of the op table, rounded once; what is not a number is 0, as it was seen to be."""
-    widened = {name: widened_operand(value) for name, value in operands.items()}
+    widened = {name: widen_operand(value) for name, value in operands.items()}
     return tuple(
         kernels.elements.to_fp16(np.where(np.isnan(result), 0.0, result)) if result.dtype == np.float64 else result
         for result in op.evaluate(widened, attributes)
     )
 
 
-def widened_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Array, ...] | None:
+def widen_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Array, ...] | None:
     """Return an operand for the mathematics: real numbers in float64, none of them NaN."""
     if value is None:
         return None

@@ -249,8 +249,8 @@ def convolution_sum(x: Array, weight: Array, bias: Array | None = None, **window
     extents = images[0].shape[2:]
     spans = [gap * (length - 1) + 1 for gap, length in zip(slides.dilations, kernel, strict=True)]
     places = [(extent - span) // step + 1 for extent, span, step in zip(extents, spans, slides.strides, strict=True)]
-    seen = reshaped(images, (x.shape[0], groups, 1, inner, *extents))
-    taps = reshaped(kernels, (1, groups, outer // groups, inner, *kernel))
+    seen = reshape(images, (x.shape[0], groups, 1, inner, *extents))
+    taps = reshape(kernels, (1, groups, outer // groups, inner, *kernel))
     shape = (x.shape[0], outer, *places)
     ones = (1,) * len(kernel)
     start = np.broadcast_to(0.0 if bias is None else bias_operand(bias).reshape(-1, *ones), shape)
@@ -266,7 +266,7 @@ def convolution_sum(x: Array, weight: Array, bias: Array | None = None, **window
     return Sum(start, terms)
 
 
-def reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
+def reshape(operand: Operand, shape: tuple[int, ...]) -> Operand:
     """Return an operand in another shape."""
     return operand[0].reshape(shape), operand[1].reshape(shape)
 
@@ -380,7 +380,7 @@ def winograd_convolution(x: Array, weight: Array, bias: Array | None = None, *, 
 
 def winograd_total(x: Array, weight: Array, bias: Array | None = None, *, pad: Padding = 1) -> Array:
     """Return the combined sums of a Winograd convolution before they are rounded on their way out."""
-    width, sums = transformed_sums(x, weight, pad, product)
+    width, sums = transform_sums(x, weight, pad, product)
     pairs_of_columns = np.stack([sums[0] + sums[1] + sums[2], sums[1] - sums[2] - sums[3]], axis=-1)
     joined = pairs_of_columns.reshape(*pairs_of_columns.shape[:3], -1)[..., :width]
     total = joined if bias is None else joined + to_grid(spread(bias_operand(bias)), PRODUCT_GRID)
@@ -393,12 +393,12 @@ def winograd_reach(x: Array, weight: Array, bias: Array | None = None, *, pad: P
     def magnitudes(first: Operand, second: Operand) -> Array:
         return np.abs(product(first, second))
 
-    _, sums = transformed_sums(x, weight, pad, magnitudes)
+    _, sums = transform_sums(x, weight, pad, magnitudes)
     most = np.maximum(sums[0] + sums[1] + sums[2], sums[1] + sums[2] + sums[3])
     return float(most.max(initial=0.0) + (0.0 if bias is None else np.abs(bias_operand(bias)).max(initial=0.0)))
 
 
-def transformed_sums(
+def transform_sums(
     x: Array, weight: Array, pad: Padding, multiply: Callable[[Operand, Operand], Array]
 ) -> tuple[int, list[Array]]:
     """Return the width of the result and the four sums over channels and kernel rows, before they are combined."""

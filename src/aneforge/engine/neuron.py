@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["FUNCTIONS", "rounded_times", "table"]
+__all__ = ["FUNCTIONS", "round_times", "table"]
 
 
 def table(name: str, x: Array) -> Array:
@@ -48,7 +48,7 @@ def table_function(name: str) -> Callable[[Array], Array]:
     return function
 
 
-def shifted_table(name: str) -> Callable[..., Array]:
+def shift_table(name: str) -> Callable[..., Array]:
     """Return a function of the tables that adds an epsilon first; one that is 0 in fp16 is not added."""
 
     def function(x: Array, *, epsilon: float) -> Array:
@@ -145,12 +145,12 @@ def nearest(x: Array) -> Array:
     return np.where(whole == 0, 0.0, np.copysign(whole, values))
 
 
-def rounded_times(x: Array, k: float, *, keeps_multiplier: bool) -> Array:
+def round_times(x: Array, k: float, *, keeps_multiplier: bool) -> Array:
     """Return rounded numbers times a number that was merged into the rounding layer.
 
     Where the target's `rounding_keeps_multiplier` is not set the multiplier is lost: the numbers come out as they are.
 
-    >>> rounded_times(np.array([3.0]), 2.0, keeps_multiplier=False).tolist()
+    >>> round_times(np.array([3.0]), 2.0, keeps_multiplier=False).tolist()
     [3.0]
     """
     return mul(x, np.asarray(number(k))) if keeps_multiplier else to_fp16(read(x))
@@ -206,7 +206,7 @@ def read_real(x: Array) -> Array:
 
 FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     **{name: table_function(name) for name in ("cos", "erf", "exp", "exp2", "log2", "sigmoid", "silu", "sin", "sqrt")},
-    **{name: shifted_table(name) for name in ("inverse", "log", "rsqrt")},
+    **{name: shift_table(name) for name in ("inverse", "log", "rsqrt")},
     "ceil": ceil,
     "clamped_relu": clamped_relu,
     "clip": clip,

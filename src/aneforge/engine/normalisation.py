@@ -46,10 +46,10 @@ __all__ = [
     "BY_PRODUCTS",
     "FOR_TARGET",
     "Steps",
-    "added_epsilon",
     "adds_products",
+    "find_added_epsilon",
     "softmax",
-    "standardised",
+    "standardise",
     "sum_of_products",
 ]
 
@@ -92,18 +92,18 @@ def adds_products(target: Target, axis: int, rank: int) -> bool:
     return place in ROWS_AND_CHANNELS and switch(target, "softmax_sum") == BY_PRODUCTS
 
 
-def added_epsilon(target: Target, epsilon: float) -> float:
+def find_added_epsilon(target: Target, epsilon: float) -> float:
     """Return the epsilon that a norm of a target adds to the variance, as its descriptors hold it.
 
     >>> from aneforge.targets import Family, resolve
-    >>> [added_epsilon(resolve(family), 1e-12) for family in (Family.A13, Family.A16)]
+    >>> [find_added_epsilon(resolve(family), 1e-12) for family in (Family.A13, Family.A16)]
     [0.0, 9.999999960041972e-13]
     """
     in_fp16 = switch(target, "norm_epsilon") == "fp16"
     return float(host_fp16(np.asarray(epsilon)) if in_fp16 else np.float32(epsilon))
 
 
-def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
+def standardise(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
     """Return (x − μ) / √(σ² + epsilon), μ and σ² over some axes: three fp16 results."""
     distances = read(x) - read(mean(x, axes, adder))
     variance = accumulate(squares(distances), axes, adder) * reciprocal_count(x, axes)
@@ -150,7 +150,7 @@ class Steps:
         return scaled if beta is None else self.add(scaled, beta)
 
 
-GOLDEN = Steps(softmax, standardised, by_length, mul, add)
+GOLDEN = Steps(softmax, standardise, by_length, mul, add)
 
 
 def along(values: Array | None, rank: int, axes: Axes) -> Array | None:
@@ -185,7 +185,7 @@ def layer_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]
 
     def function(x: Array, gamma: Array | None, beta: Array | None, *, axes: Axes | None, epsilon: float) -> Array:
         found = reduced_axes(x.ndim, axes)
-        return steps.standardised_affine(x, found, added_epsilon(target, epsilon), adder, gamma, beta)
+        return steps.standardised_affine(x, found, find_added_epsilon(target, epsilon), adder, gamma, beta)
 
     return function
 
@@ -195,7 +195,7 @@ def instance_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Arr
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array | None, beta: Array | None, *, epsilon: float) -> Array:
-        result = steps.standardised(x, tuple(range(2, x.ndim)), added_epsilon(target, epsilon), adder)
+        result = steps.standardised(x, tuple(range(2, x.ndim)), find_added_epsilon(target, epsilon), adder)
         return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function
@@ -206,7 +206,7 @@ def channel_layer_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[...
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
-        result = steps.standardised(x, (1,), added_epsilon(target, epsilon), adder)
+        result = steps.standardised(x, (1,), find_added_epsilon(target, epsilon), adder)
         return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function
@@ -218,7 +218,7 @@ def group_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]
 
     def function(x: Array, gamma: Array, beta: Array, *, num_groups: int, epsilon: float) -> Array:
         groups = x.reshape(x.shape[0], num_groups, -1)
-        result = steps.standardised(groups, (2,), added_epsilon(target, epsilon), adder).reshape(x.shape)
+        result = steps.standardised(groups, (2,), find_added_epsilon(target, epsilon), adder).reshape(x.shape)
         return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function

@@ -118,7 +118,7 @@ def floor_div(x: Array, y: Array) -> Array:
     return to_fp16(np.floor(read(real_div(x, y))))
 
 
-def combined(x: Array, y: Array, *, mode: str) -> Array:
+def combine(x: Array, y: Array, *, mode: str) -> Array:
     """Combine pairs as a mode says."""
     return MODES[mode](x, y)
 
@@ -258,7 +258,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "mul": mul,
     "muls": times,
     "not_equal": not_equal,
-    "pe_elementwise": combined,
+    "pe_elementwise": combine,
     "pe_goc": channel_gain_offset,
     "real_div": real_div,
     "scaled_elementwise": scaled,

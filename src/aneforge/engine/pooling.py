@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Pool = Callable[..., Array]
 
-__all__ = ["FOR_TARGET", "FUNCTIONS", "Pools", "summed"]
+__all__ = ["FOR_TARGET", "FUNCTIONS", "Pools", "add_up"]
 
 
 def largest(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
@@ -42,7 +42,7 @@ def largest(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
     return to_fp16(extreme(seen, tuple(range(seen.ndim - len(along), seen.ndim)), np.argmax, keep_dims=False))
 
 
-def summed(numbers: Array, attributes: PoolAttributes, adder: AdderChoice) -> Array:
+def add_up(numbers: Array, attributes: PoolAttributes, adder: AdderChoice) -> Array:
     """Return the sums of what the windows see, padding 0, before the last rounding."""
     along = pool_slides(numbers.shape[2:], attributes)
     seen = windows_of(numbers, along)
@@ -61,12 +61,12 @@ def average(x: Array, adder: AdderChoice, attributes: PoolAttributes) -> Array:
         ],
     )
     factors = (np.float32(1.0) / counts.astype(np.float32)).astype(np.float64)
-    return to_fp16(summed(read(x), attributes, adder) * factors)
+    return to_fp16(add_up(read(x), attributes, adder) * factors)
 
 
 def euclidean(x: Array, adder: AdderChoice, attributes: PoolAttributes) -> Array:
     """Return the root of the sum of squares of every window."""
-    return table("sqrt", to_fp16(summed(squares(read(x)), attributes, adder)))
+    return table("sqrt", to_fp16(add_up(squares(read(x)), attributes, adder)))
 
 
 @dataclass(frozen=True, slots=True)

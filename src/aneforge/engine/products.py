@@ -118,7 +118,7 @@ def einsum(values: tuple[Array, ...], *, equation: str) -> Array:
     extents = label_extents(types, equation)
     summed = [label for label in extents if label not in result]
     order = [*result, *summed]
-    a, b = (laid_out(value, labels, order) for value, labels in zip(values, (first, second), strict=True))
+    a, b = (lay_out(value, labels, order) for value, labels in zip(values, (first, second), strict=True))
     shape = tuple(extents[label] for label in result)
     left, right = decode_operand(a), decode_operand(b)
     places = np.ndindex(*(extents[label] for label in summed))
@@ -130,7 +130,7 @@ def einsum(values: tuple[Array, ...], *, equation: str) -> Array:
     return golden.Sum(np.zeros(shape), terms).result()
 
 
-def laid_out(value: Array, labels: str, order: list[str]) -> Array:
+def lay_out(value: Array, labels: str, order: list[str]) -> Array:
     """Return an operand with one axis for every label in order, of length 1 where it has none; a label twice is one."""
     distinct = list(dict.fromkeys(labels))
     diagonal = np.einsum(value, [distinct.index(label) for label in labels], range(len(distinct)))

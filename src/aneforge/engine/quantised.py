@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["FUNCTIONS", "folded_weights", "int8_convolution", "int8_matmul", "int8_weight_matmul", "meeting_int8"]
+__all__ = ["FUNCTIONS", "fold_weights", "int8_convolution", "int8_matmul", "int8_weight_matmul", "meeting_int8"]
 
 INTEGER_EDGE = 2**31
 """From this magnitude on a sum of integers is infinite."""
@@ -92,7 +92,7 @@ def leaving(total: Array, scale: Array | float) -> Array:
     return np.where(np.abs(total) < INTEGER_EDGE, scaled, np.copysign(np.inf, total))
 
 
-def folded_weights(quantised: Array, scale: Array, zero_point: Array, *, axis: int) -> Array:
+def fold_weights(quantised: Array, scale: Array, zero_point: Array, *, axis: int) -> Array:
     """Return int8 weights as fp16 numbers, scale · (q − zero point), rounded by the host when it compiles."""
     return host_fp16(affine_weights(quantised, scale, zero_point, axis=axis)).astype(np.float64)
 
@@ -121,7 +121,7 @@ def int8_weight_matmul(x: Array, quantised: Array, scale: Array, *, crops: bool 
     >>> int8_weight_matmul(np.array([[1.0, 4096.0]]), weights, np.array([0.5])).tolist()
     [[inf]]
     """
-    weights = folded_weights(quantised, scale, np.zeros((), np.int8), axis=-1)
+    weights = fold_weights(quantised, scale, np.zeros((), np.int8), axis=-1)
     return meeting_int8(matmul, x, weights) if crops else matmul(x, weights)
 
 
@@ -130,7 +130,7 @@ def int8_weight_matmul(x: Array, quantised: Array, scale: Array, *, crops: bool 
 
 def constexpr_affine_dequantize(quantized_data: Array, scale: Array, zero_point: Array, *, axis: int) -> Array:
     """Return int8 weights as the compiler folds them."""
-    return folded_weights(quantized_data, scale, zero_point, axis=axis)
+    return fold_weights(quantized_data, scale, zero_point, axis=axis)
 
 
 def constexpr_blockwise_shift_scale(data: Array, scale: Array, offset: Array | None) -> Array:

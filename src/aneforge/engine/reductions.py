@@ -61,16 +61,16 @@ def by_row(numbers: Array, axes: Axes) -> Array:
 def add_rows(rows: Array, adder: AdderChoice) -> Array:
     """Return the sums of rows of numbers, before the last rounding."""
     if adder.chain:
-        return chained(rows, adder)
-    terms = to_fp16(aligned(split_rows(rows, adder.group), adder.window).sum(axis=-1))
+        return chain(rows, adder)
+    terms = to_fp16(align(split_rows(rows, adder.group), adder.window).sum(axis=-1))
     nodes = split_rows(terms, adder.tree)
     while nodes.shape[-1] > 1:
         pairs = nodes.reshape(*nodes.shape[:-1], -1, 2)
-        nodes = to_fp16(aligned(read(pairs), adder.window).sum(axis=-1))
+        nodes = to_fp16(align(read(pairs), adder.window).sum(axis=-1))
     return read(nodes[..., 0]).sum(axis=-1)
 
 
-def chained(rows: Array, adder: AdderChoice) -> Array:
+def chain(rows: Array, adder: AdderChoice) -> Array:
     """Return the sums of rows of numbers in chains of chains, every addition rounded; the last ones are exact."""
     for _ in range(adder.times):
         first, *others = np.ascontiguousarray(np.moveaxis(split_rows(rows, adder.chain), -1, 0))
@@ -87,7 +87,7 @@ def split_rows(rows: Array, length: int) -> Array:
     return padded.reshape(*rows.shape[:-1], -1, length)
 
 
-def aligned(terms: Array, window: int) -> Array:
+def align(terms: Array, window: int) -> Array:
     """Return terms cut towards zero at the last bit of a window that starts at the largest of them."""
     if not window:
         return terms

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aneforge.errors import GraphError
 from aneforge.evaluation.jobs import expect_same_build, this_build
-from aneforge.evaluation.metrics import said
+from aneforge.evaluation.metrics import describe
 from aneforge.evaluation.running import FailedShard, Finished
 from aneforge.evaluation.shard_run import run_shard
 from aneforge.packages import expect_package
@@ -109,7 +109,7 @@ class Cluster:
                 raise GraphError(
                     "the scheduler does not answer",
                     operation=self.scheduler,
-                    seen=said(error),
+                    seen=describe(error),
                     remedy="start one with `dask scheduler` and workers with `dask worker`, or use --workers",
                 ) from None
             with client:
@@ -144,7 +144,7 @@ def connected(client: Client) -> Generator[None]:
             raise
         raise GraphError(
             "the scheduler went away",
-            seen=said(error),
+            seen=describe(error),
             remedy="start it again; what was computed is kept, and the same command goes on from there",
         ) from None
 
@@ -164,7 +164,7 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
         under_way[future.key] = shard
         return future
 
-    begun = [submit(one) for one in itertools.islice(waiting, wanted_under_way(client))]
+    begun = [submit(one) for one in itertools.islice(waiting, count_wanted_shards(client))]
     completed = as_completed(begun, loop=client.loop)
     for future in completed:
         shard = under_way.pop(future.key)
@@ -177,10 +177,10 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
             sent = client.scatter(job, broadcast=True, hash=False)
             completed.add(submit(shard))
             continue
-        yield found or failed(shard, LOST)
+        yield found or build_failed_shard(shard, LOST)
         future.release()
         # A worker that joined meanwhile is given work too.
-        for one in itertools.islice(waiting, max(0, wanted_under_way(client) - len(under_way))):
+        for one in itertools.islice(waiting, max(0, count_wanted_shards(client) - len(under_way))):
             completed.add(submit(one))
 
 
@@ -202,10 +202,10 @@ def map_on(
             yield number, future.result()
         else:
             error = None if future.status == "cancelled" else future.exception()
-            yield number, GraphError(LOST if error is None else said(error))
+            yield number, GraphError(LOST if error is None else describe(error))
 
 
-def wanted_under_way(client: Client) -> int:
+def count_wanted_shards(client: Client) -> int:
     """Return how many shards keep the workers busy that are there now."""
     return AHEAD * max(1, len(client.nthreads()))
 
@@ -228,10 +228,10 @@ def outcome(future: Future, shard: Shard) -> Finished | FailedShard:
     error = None if future.status == "cancelled" else future.exception()
     if isinstance(error, GraphError):
         raise error
-    return failed(shard, LOST if error is None else said(error))
+    return build_failed_shard(shard, LOST if error is None else describe(error))
 
 
-def failed(shard: Shard, reason: str) -> FailedShard:
+def build_failed_shard(shard: Shard, reason: str) -> FailedShard:
     """Return a shard that was given up, by its samples."""
     return FailedShard(shard.number, shard.samples[0].name, shard.samples[-1].name, reason)
 
@@ -249,7 +249,7 @@ def expect_one_version(client: Client) -> None:
     except TooLate:
         raise GraphError("the scheduler has no worker", remedy="start some: dask worker ADDRESS") from None
     found = client.run(worker_build, on_error="return")
-    other = {worker: said(build) if isinstance(build, Exception) else build for worker, build in found.items()}
+    other = {worker: describe(build) if isinstance(build, Exception) else build for worker, build in found.items()}
     wrong = {worker: build for worker, build in other.items() if build != this_build()}
     if wrong:
         worker, build = next(iter(wrong.items()))

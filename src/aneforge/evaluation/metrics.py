@@ -59,7 +59,7 @@ class Metric:
             else:
                 space = vars(importlib.import_module(self.module))
         except Exception as error:  # noqa: BLE001 - whatever the user's code does
-            raise GraphError("the metric cannot be imported", operation=self.module, seen=said(error)) from None
+            raise GraphError("the metric cannot be imported", operation=self.module, seen=describe(error)) from None
         found = space.get(self.name)
         if not callable(found):
             raise GraphError("there is no such metric", operation=self.module, seen=self.name)
@@ -75,7 +75,7 @@ def measure(metric: MetricFunction, outputs: Mapping[str, Array], label: int | N
     try:
         return float(metric(outputs, label))
     except Exception as error:  # noqa: BLE001 - whatever the user's code does
-        raise BadSampleError(f"the metric raised {said(error)}") from None
+        raise BadSampleError(f"the metric raised {describe(error)}") from None
 
 
 def metric_of(given: object) -> Metric | None:
@@ -96,13 +96,13 @@ def metric_of(given: object) -> Metric | None:
     try:
         return Metric(name, module=where, source=Path(where).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise GraphError("the metric cannot be read", location=Location(where), seen=said(error)) from None
+        raise GraphError("the metric cannot be read", location=Location(where), seen=describe(error)) from None
 
 
-def said(error: Exception) -> str:
+def describe(error: Exception) -> str:
     r"""Return an error as one line.
 
-    >>> said(ValueError("too\nlong"))
+    >>> describe(ValueError("too\nlong"))
     'ValueError: too'
     """
     lines = str(error).splitlines()

@@ -21,7 +21,7 @@ from aneforge.engine.kernels.library import using
 from aneforge.errors import AneforgeError
 from aneforge.evaluation.images import decode_image
 from aneforge.evaluation.jobs import expect_same_build
-from aneforge.evaluation.metrics import measure, said
+from aneforge.evaluation.metrics import describe, measure
 from aneforge.evaluation.results import Answer, BadSample, ChipAnswer, SampleResult, ShardResult, encode
 from aneforge.evaluation.samples import BadSampleError
 from aneforge.graph.reference import evaluate
@@ -75,8 +75,8 @@ def run_shard(job: Job, shard: Shard, threads: int | None = None, device: str = 
     expect_same_build(job)
     with TURN, using(threads=threads), threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # compiling gave them already
-        loaded = loaded_job(job, device)
-        ready, bad = decoded(job, shard.samples)
+        loaded = load_job(job, device)
+        ready, bad = decode(job, shard.samples)
         found: list[SampleResult] = []
         step = job.batch * BATCHES_AT_A_TIME[device]
         for start in range(0, len(ready), step):
@@ -86,7 +86,7 @@ def run_shard(job: Job, shard: Shard, threads: int | None = None, device: str = 
     return encode(ShardResult(shard.number, tuple(found), tuple(sorted(bad, key=lambda one: one.index))))
 
 
-def loaded_job(job: Job, device: str = "cpu") -> Loaded:
+def load_job(job: Job, device: str = "cpu") -> Loaded:
     """Return a job with its programs loaded; those of older jobs are released."""
     key = (job.digest, device)
     if key in LOADED:
@@ -109,7 +109,7 @@ def loaded_job(job: Job, device: str = "cpu") -> Loaded:
 Ready = tuple["Sample", "Mapping[str, Array]"]
 
 
-def decoded(job: Job, samples: Sequence[Sample]) -> tuple[list[Ready], list[BadSample]]:
+def decode(job: Job, samples: Sequence[Sample]) -> tuple[list[Ready], list[BadSample]]:
     """Return the samples as the model takes them, and those that cannot be."""
     ready: list[Ready] = []
     bad: list[BadSample] = []
@@ -159,7 +159,7 @@ def run_batch(loaded: Loaded, ready: Sequence[Ready]) -> tuple[list[SampleResult
         return list(batch_results(loaded, ready)), []
     except Exception as error:  # noqa: BLE001 - whatever a sample or the user's metric makes of it
         if len(ready) == 1:
-            sample, reason = ready[0][0], str(error) if isinstance(error, AneforgeError) else said(error)
+            sample, reason = ready[0][0], str(error) if isinstance(error, AneforgeError) else describe(error)
             return [], [BadSample(sample.index, sample.name, reason)]
     found: list[SampleResult] = []
     bad: list[BadSample] = []

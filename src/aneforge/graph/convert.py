@@ -241,7 +241,7 @@ class ConversionSite:
     def several(self, name: str, *operands: object, **attributes: object) -> tuple[ConvertedTerm, ...]:
         """Return all results of an operation: a node, or what it becomes in the dialect."""
         entry = find_op(name)
-        bound = dict(bound_operands(entry, operands, attributes))
+        bound = dict(bind_operands(entry, operands, attributes))
         given = {key: value for key, value in attributes.items() if key not in bound}
         node = build(name, bound, given, self.node.location)
         dialect = self.conversion.dialect
@@ -338,9 +338,7 @@ class ConversionSite:
         return value if isinstance(value, Tensor) else Tensor(value.node, value.index)
 
 
-def bound_operands(
-    entry: Op, operands: Sequence[object], named: Mapping[str, object]
-) -> Iterator[tuple[str, Argument]]:
+def bind_operands(entry: Op, operands: Sequence[object], named: Mapping[str, object]) -> Iterator[tuple[str, Argument]]:
     """Yield operands by name: the given ones in order, a list where the operation takes one, then those with a name."""
     rest = list(operands)
     for operand in entry.operands:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import numpy as np
 
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, NotSupportedError
-from aneforge.graph.convert import Conversion, ConversionSite, ConvertedTerm, bound_operands
+from aneforge.graph.convert import Conversion, ConversionSite, ConvertedTerm, bind_operands
 from aneforge.graph.methods.method_arguments import number
 from aneforge.graph.node import Node, Output
 from aneforge.graph.tensor import Tensor
@@ -360,7 +360,7 @@ class GradientPlace(ConversionSite):
         A product with 0 is x − x: that with the constant, after a reduction, is known not to compile.
         """
         entry = find_op(name)
-        bound = dict(bound_operands(entry, operands, attributes))
+        bound = dict(bind_operands(entry, operands, attributes))
         values = [one for value in bound.values() for one in (value if isinstance(value, tuple) else (value,))]
         if values and all(isinstance(one, Constant) for one in values):
             return self.folded(name, operands, attributes)

@@ -41,8 +41,8 @@ class Graph:
     states: Mapping[str, Output]
 
     def __init__(self, outputs: Mapping[str, Output], states: Mapping[str, Output] | None = None) -> None:
-        object.__setattr__(self, "outputs", checked_ports("output", outputs))
-        object.__setattr__(self, "states", checked_ports("state", {} if states is None else states))
+        object.__setattr__(self, "outputs", check_ports("output", outputs))
+        object.__setattr__(self, "states", check_ports("state", {} if states is None else states))
         if not self.outputs and not self.states:
             raise GraphError("a graph needs an output")
         check_placeholders(self)
@@ -72,10 +72,10 @@ class Graph:
         One without a name is called x and its place among the inputs; where that is taken, the next number is tried.
         """
         nodes = [node for node in self.placeholders if node.op.name == INPUT]
-        taken = {*(given_name(node) for node in nodes), *self.state_placeholders}
+        taken = {*(get_given_name(node) for node in nodes), *self.state_placeholders}
         names: dict[str, Node] = {}
         for place, node in enumerate(nodes):
-            name = given_name(node) or next(f"x{n}" for n in itertools.count(place) if f"x{n}" not in taken)
+            name = get_given_name(node) or next(f"x{n}" for n in itertools.count(place) if f"x{n}" not in taken)
             taken.add(name)
             names[name] = node
         return MappingProxyType(names)
@@ -83,7 +83,7 @@ class Graph:
     @cached_property
     def state_placeholders(self) -> Mapping[str, Node]:
         """The placeholders through which states are read, by name."""
-        return MappingProxyType({given_name(node): node for node in self.placeholders if node.op.name == STATE})
+        return MappingProxyType({get_given_name(node): node for node in self.placeholders if node.op.name == STATE})
 
     @cached_property
     def constants(self) -> Mapping[str, Constant]:
@@ -152,7 +152,7 @@ class Graph:
         return self
 
     def __reduce__(self) -> tuple[Callable[..., Graph], tuple[str, dict[str, Constant]]]:
-        return unpickled, (self.text, dict(self.constants))
+        return unpickle, (self.text, dict(self.constants))
 
     @classmethod
     def parse(cls, text: str, constants: Mapping[str, Constant] | None = None) -> Graph:
@@ -217,7 +217,7 @@ def read_promises(graph: Graph) -> Mapping[str, float]:
     return {name: float(most) for name, most in found.items() if isinstance(most, int | float)}
 
 
-def checked_ports(what: str, given: object) -> Mapping[str, Output]:
+def check_ports(what: str, given: object) -> Mapping[str, Output]:
     """Return outputs or states, which must be tensors by name, in a mapping that nobody can change.
 
     Raises:
@@ -259,9 +259,9 @@ def check_placeholders(graph: Graph) -> None:
     """
     named: dict[str, Node] = {}
     for node in graph.placeholders:
-        if node.op.name == STATE or given_name(node):
-            check_name(node.op.name, given_name(node))
-            check_distinct(named.setdefault(given_name(node), node), node)
+        if node.op.name == STATE or get_given_name(node):
+            check_name(node.op.name, get_given_name(node))
+            check_distinct(named.setdefault(get_given_name(node), node), node)
     for name, value in graph.states.items():
         placeholder = graph.state_placeholders.get(name)
         if placeholder is None:
@@ -281,15 +281,15 @@ def check_distinct(first: Node, node: Node) -> None:
     kinds = {first.op.name, node.op.name}
     what = "an input and a state" if len(kinds) > 1 else f"two {node.op.name}s"
     remedy = "read the state once and use the tensor again" if kinds == {STATE} else "give them different names"
-    raise GraphError(f"{what} are called {given_name(node)!r}", location=node.location, remedy=remedy)
+    raise GraphError(f"{what} are called {get_given_name(node)!r}", location=node.location, remedy=remedy)
 
 
-def given_name(node: Node) -> str:
+def get_given_name(node: Node) -> str:
     """Return the name that the user gave a placeholder; it is empty where none was given."""
     return str(node.attributes["name"] or "")
 
 
-def unpickled(text: str, constants: Mapping[str, Constant]) -> Graph:
+def unpickle(text: str, constants: Mapping[str, Constant]) -> Graph:
     """Return the graph of a pickle; NumPy forgets that the constants' arrays are read-only, so it is said again."""
     for constant in constants.values():
         if not isinstance(constant, Declared):

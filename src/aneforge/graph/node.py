@@ -73,7 +73,7 @@ class Output:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise pickled_alone("a tensor")
+        raise build_pickle_error("a tensor")
 
     @property
     def type(self) -> TensorType:
@@ -121,7 +121,7 @@ class Node(Attributed):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise pickled_alone("a node")
+        raise build_pickle_error("a node")
 
     def values(self) -> tuple[tuple[str, Value], ...]:
         """Return every operand value with the name of its operand, lists taken apart."""
@@ -226,6 +226,6 @@ def location_at(file: str, line: int) -> Location:
     return Location(file, line)
 
 
-def pickled_alone(what: str) -> GraphTypeError:
+def build_pickle_error(what: str) -> GraphTypeError:
     """Return the error for a part of a graph that is to be pickled without the graph."""
     return GraphTypeError(f"{what} is pickled only as part of its graph", remedy='pickle af.Graph({"y": tensor})')

@@ -220,7 +220,7 @@ class Retyping:
         dtype = self.becomes[constant.type.dtype]
         if isinstance(constant, Declared):
             return replace(constant, kind=TensorType(constant.kind.shape, dtype))
-        encoded = encoded_as(constant, self.becomes)
+        encoded = encode_as(constant, self.becomes)
         if encoded is not None:
             return encoded
         dense = constant.dense()
@@ -249,7 +249,7 @@ def room_in(source: np.dtype[Any], dtype: str) -> tuple[int, int]:
     return max(least, int(held.min)), min(most, int(held.max))
 
 
-def encoded_as(constant: Constant, becomes: Mapping[str, str]) -> Constant | None:
+def encode_as(constant: Constant, becomes: Mapping[str, str]) -> Constant | None:
     """Return an encoded weight whose parts are of other floating types; None for others, and where one is infinite."""
     parts = {
         name: (part, becomes[dtype_name(part)])

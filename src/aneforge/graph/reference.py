@@ -109,8 +109,8 @@ def evaluate_node(node: Node, values: Mapping[Node, tuple[Array, ...]]) -> tuple
 
 def placeholder_values(graph: Graph, inputs: Feed, states: Mapping[str, Array]) -> Mapping[Node, tuple[Array, ...]]:
     """Return the value of every input and state placeholder."""
-    values = named_values("input", in_order(inputs, graph.inputs), graph.inputs)
-    starts = named_values("state", states, graph.state_placeholders)
+    values = check_named_values("input", in_order(inputs, graph.inputs), graph.inputs)
+    starts = check_named_values("state", states, graph.state_placeholders)
     found: dict[Node, tuple[Array, ...]] = {}
     for name, node in graph.inputs.items():
         if name not in values:
@@ -136,7 +136,7 @@ def in_order(inputs: Feed, known: Mapping[str, Node]) -> object:
     return dict(zip(known, inputs, strict=True))
 
 
-def named_values(what: str, given: object, known: Mapping[str, Node]) -> Mapping[str, object]:
+def check_named_values(what: str, given: object, known: Mapping[str, Node]) -> Mapping[str, object]:
     """Return values that are given by name, every name a known one.
 
     Raises:
@@ -165,7 +165,7 @@ def fit_value(what: str, value: object, wanted: TensorType) -> Array:
     array = array_of(what, value)
     if array.shape != wanted.shape:
         raise GraphError(f"{what} has the wrong shape", seen=list(array.shape), limit=list(wanted.shape))
-    takes, sorts = taken(wanted.dtype)
+    takes, sorts = describe_taken(wanted.dtype)
     if sort_of(array) not in sorts:
         raise GraphTypeError(f"{what} is {wanted.dtype} and takes {takes}", seen=str(array.dtype))
     if is_integer(wanted.dtype):
@@ -186,7 +186,7 @@ def array_of(what: str, value: object) -> Array:
         raise GraphTypeError(f"{what} is not an array: {error}", seen=type(value).__name__) from None
 
 
-def taken(dtype: str) -> tuple[str, tuple[str, ...]]:
+def describe_taken(dtype: str) -> tuple[str, tuple[str, ...]]:
     """Return which elements a placeholder of an element type takes: in words, and their sorts."""
     if is_float(dtype):
         return "real numbers", ("float", "integer")

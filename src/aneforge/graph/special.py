@@ -326,7 +326,7 @@ def exp_wide(x: Tensor) -> Tensor:
     """
     x = argument(x, "exp_wide")
     exponent = (x * (1 / math.log(2))).round().clip(-WHOLE, WHOLE)
-    fraction = reduced(x, exponent, LOG_TWO_PARTS)
+    fraction = reduce_period(x, exponent, LOG_TWO_PARTS)
     half = (exponent * 0.5).floor()
     return half.exp2() * horner(EXPONENTIAL, fraction) * (exponent - half).exp2()
 
@@ -381,7 +381,7 @@ def below(x: Tensor, number: float) -> Tensor:
     return x.apply("less", {"y": constant_or_tensor(number, "less")})
 
 
-def reduced(x: Tensor, count: Tensor, parts: Sequence[float]) -> Tensor:
+def reduce_period(x: Tensor, count: Tensor, parts: Sequence[float]) -> Tensor:
     """Return what a multiple of a number leaves of x; the number is given in parts, the largest first."""
     for part in parts:
         x = x - count * part

@@ -413,7 +413,7 @@ class GgufCheckpoint:
             return self.decoded(place, None).T[rows]
         wanted = np.arange(place.shape[0])[rows]
         if place.heads:
-            wanted = paired_rows(wanted, place.shape[0] // place.heads)
+            wanted = pair_rows(wanted, place.shape[0] // place.heads)
         if place.tiled is not None and not place.tiled.columns:
             wanted = place.tiled.stored(wanted)
         values = self.decoded(place, wanted)
@@ -555,10 +555,10 @@ def decoder_of(tensor: ReaderTensor, source: str) -> Callable[[Array], Array]:
     return decode
 
 
-def paired_rows(rows: Array, width: int) -> Array:
+def pair_rows(rows: Array, width: int) -> Array:
     """Return where rows of heads stand that were put into the order of pairs: halves of a head became neighbours.
 
-    >>> paired_rows(np.arange(8), 4).tolist()
+    >>> pair_rows(np.arange(8), 4).tolist()
     [0, 2, 1, 3, 4, 6, 5, 7]
     """
     head, place = np.divmod(rows, width)

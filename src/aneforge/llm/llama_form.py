@@ -164,7 +164,7 @@ def with_windows(config: DecoderConfig, settings: ModelSettings, *, switch: str 
     if window >= config.positions:
         note = f"the sliding window of {window} tokens covers all {config.positions} positions"
         return replace(config, notes=(*config.notes, note))
-    kinds = settings.texts("layer_types") or windowed_layers(config, settings, switch)
+    kinds = settings.texts("layer_types") or list_windowed_layers(config, settings, switch)
     if len(kinds) != len(config.layers):
         raise CheckpointError(
             "layer_types must name every layer",
@@ -184,7 +184,7 @@ def with_windows(config: DecoderConfig, settings: ModelSettings, *, switch: str 
     return replace(config, layers=layers, notes=(*config.notes, note))
 
 
-def windowed_layers(config: DecoderConfig, settings: ModelSettings, switch: str | None) -> Sequence[str]:
+def list_windowed_layers(config: DecoderConfig, settings: ModelSettings, switch: str | None) -> Sequence[str]:
     """Return the kinds of layers where the settings do not list them: with a switch, the first ones are full."""
     full = settings.integer("max_window_layers", len(config.layers), least=0) if switch is not None else 0
     return ["full_attention" if number < full else "sliding_attention" for number in range(len(config.layers))]

@@ -213,13 +213,13 @@ class ChipPricing:
             IllegalGraphError: An operation cannot run on the chip.
         """
         if self.config.recurrent:
-            return repeated(self.run(1, context, prompt=False), tokens)
+            return repeat(self.run(1, context, prompt=False), tokens)
         return self.run(tokens, context, prompt=True)
 
     def cache_bytes(self, context: int) -> int:
         """Return the bytes of what all layers keep between two tokens."""
         kinds = self.graphs.kinds
-        return sum(held_bytes(self.graphs.layer(number, 1, context)) * count for number, count in kinds.items())
+        return sum(count_held_bytes(self.graphs.layer(number, 1, context)) * count for number, count in kinds.items())
 
     def run(self, tokens: int, context: int, *, prompt: bool) -> RunPrice:
         """Return the price of a prompt, or of a step."""
@@ -283,7 +283,7 @@ class ChipPricing:
         )
 
 
-def repeated(run: RunPrice, tokens: int) -> RunPrice:
+def repeat(run: RunPrice, tokens: int) -> RunPrice:
     """Return the price of a run for every token."""
     split = run.split
     parts = (split.weights, split.attention, split.other, split.head, split.dispatch, split.copies)
@@ -340,7 +340,7 @@ def cache_ports(program: Program) -> set[str]:
     return {port.name for port in program.inputs if f"{port.name}{WRITTEN_BACK}" in written}
 
 
-def held_bytes(graph: af.Graph) -> int:
+def count_held_bytes(graph: af.Graph) -> int:
     """Return the bytes of what a graph keeps between two runs."""
     held = {name for name in graph.inputs if f"{name}{WRITTEN_BACK}" in graph.outputs}
     return sum(graph.inputs[name].types[0].nbytes for name in held)

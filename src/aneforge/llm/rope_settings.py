@@ -36,13 +36,13 @@ def read_rope(settings: ModelSettings, head_width: int, *, fraction: float = 1.0
         UnsupportedModelError: The scaling has a name that is not known.
         CheckpointError: A value that the scaling needs is missing or of another type.
     """
-    stated = stated_parameters(settings)
+    stated = find_stated_parameters(settings)
     holder = stated if stated.has("rope_theta") else settings
     base = holder.number("rope_theta", DEFAULT_BASE)
     if base <= 1:
         raise holder.wrong("rope_theta", "above 1")
     width = rotated_width(settings, stated, head_width, fraction)
-    scaling = known_scaling(stated)
+    scaling = get_scaling_name(stated)
     positions = settings.integer("max_position_embeddings", DEFAULT_POSITIONS)
     trained = stated.integer(
         "original_max_position_embeddings", settings.integer("original_max_position_embeddings", positions)
@@ -99,7 +99,7 @@ def longest_positions(settings: ModelSettings, rope: RopeSpec) -> int:
     return max(stated, int(trained * rope.factor))
 
 
-def stated_parameters(settings: ModelSettings) -> ModelSettings:
+def find_stated_parameters(settings: ModelSettings) -> ModelSettings:
     """Return the object that states the scaling, wherever a file keeps it.
 
     Raises:
@@ -131,7 +131,7 @@ def rotated_width(settings: ModelSettings, stated: ModelSettings, head_width: in
     return width
 
 
-def known_scaling(stated: ModelSettings) -> RopeScaling:
+def get_scaling_name(stated: ModelSettings) -> RopeScaling:
     """Return the name of the scaling.
 
     Raises:

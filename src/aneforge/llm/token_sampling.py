@@ -97,7 +97,7 @@ def choose_token(logits: Array | Sequence[float], sampling: Sampling = GREEDY, p
     Raises:
         GraphError: The logits are not one row of numbers, one is NaN or infinite, or all are minus infinity.
     """
-    row = checked_logits(logits)
+    row = check_logits(logits)
     if sampling.greedy:
         return int(np.argmax(row))
     tokens, probabilities = token_probabilities(row, sampling)
@@ -117,7 +117,7 @@ def token_probabilities(logits: Array | Sequence[float], sampling: Sampling) -> 
     Raises:
         GraphError: The logits are not one row of numbers, one is NaN or infinite, or all are minus infinity.
     """
-    row = checked_logits(logits)
+    row = check_logits(logits)
     if sampling.greedy:
         return np.array([np.argmax(row)]), np.ones(1)
     tokens = largest_first(row, sampling.top_k)
@@ -131,7 +131,7 @@ def token_probabilities(logits: Array | Sequence[float], sampling: Sampling) -> 
     return tokens, probabilities
 
 
-def checked_logits(logits: Array | Sequence[float]) -> Array:
+def check_logits(logits: Array | Sequence[float]) -> Array:
     """Return logits in float64, which holds those of every type.
 
     Raises:

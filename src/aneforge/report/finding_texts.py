@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from aneforge.report.model import Report
     from aneforge.rules.rule import Finding
 
-__all__ = ["chips_text", "closing_line", "evidence_by_chip", "limit_text", "listed", "names_once"]
+__all__ = ["chips_text", "closing_line", "evidence_by_chip", "limit_text", "names_once", "shorten_names"]
 
 SHOWN_NAMES = 6
 
 
-def listed(names: Sequence[str]) -> str:
+def shorten_names(names: Sequence[str]) -> str:
     """Return names, the first few of many.
 
-    >>> listed(["a", "b"]), listed(list("abcdefgh"))
+    >>> shorten_names(["a", "b"]), shorten_names(list("abcdefgh"))
     ('a, b', 'a, b, c, d, e, f and 2 more')
     """
     more = len(names) - SHOWN_NAMES

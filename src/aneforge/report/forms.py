@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aneforge.report.gate import Threshold
     from aneforge.report.model import Report
 
-__all__ = ["FORMS", "JOINED", "joined_form", "refuse_form", "written_form"]
+__all__ = ["FORMS", "JOINED", "join_form", "refuse_form", "written_form"]
 
 
 def as_json(report: Report) -> str:
@@ -117,10 +117,10 @@ def written_form(
         return with_verdicts(report, model)
     if form not in PLAIN:
         raise UnknownNameError.of("form of a report", form, FORMS)
-    return PLAIN[form](judged(report, threshold, baseline))
+    return PLAIN[form](judge(report, threshold, baseline))
 
 
-def joined_form(
+def join_form(
     form: str, reports: Sequence[Report], threshold: Threshold | None = None, baseline: Report | None = None
 ) -> str:
     """Return the reports of several models as one file of a form of `JOINED`."""
@@ -130,10 +130,10 @@ def joined_form(
         return junit_of_all(reports, threshold, baseline)
     from aneforge.report.sarif import sarif_of_all  # noqa: PLC0415 - loaded when it is needed
 
-    return sarif_of_all([judged(report, threshold, baseline) for report in reports])
+    return sarif_of_all([judge(report, threshold, baseline) for report in reports])
 
 
-def judged(report: Report, threshold: Threshold | None, baseline: Report | None) -> Report:
+def judge(report: Report, threshold: Threshold | None, baseline: Report | None) -> Report:
     """Return a report with its outcome and its verdict, where thresholds say what it must pass."""
     if threshold is None:
         return report

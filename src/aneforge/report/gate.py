@@ -195,7 +195,7 @@ def outcome(report: Report, threshold: Threshold | None = None, baseline: Report
             known += 1
         else:
             failures.append(one)
-    return Outcome(tuple(failures), known, len(doubted_findings(report, asked)))
+    return Outcome(tuple(failures), known, len(find_doubted_findings(report, asked)))
 
 
 def kind_on(target: str, evidence: Evidence) -> EvidenceKind:
@@ -215,7 +215,9 @@ def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> 
             continue
         told = told or finding.severity in STOPPING
         if asked.believes(finding.evidence, target.target):
-            yield Failed(target.target, f"{finding.rule} {finding.severity}: {named(report, finding)}", word, finding)
+            yield Failed(
+                target.target, f"{finding.rule} {finding.severity}: {name_operation(report, finding)}", word, finding
+            )
     if target.failure is not None and not told and Severity.REJECT in asked.fail_on:
         yield Failed(target.target, f"no program: {target.failure}", str(Severity.REJECT))
 
@@ -227,7 +229,7 @@ def word_of(finding: Finding, asked: Threshold) -> str | None:
     return SATURATION if SATURATION in asked.fail_on and is_saturation(finding) else None
 
 
-def doubted_findings(report: Report, asked: Threshold) -> set[tuple[object, ...]]:
+def find_doubted_findings(report: Report, asked: Threshold) -> set[tuple[object, ...]]:
     """Return the findings that do not count for their evidence alone."""
     return {
         counted_key(finding)
@@ -279,7 +281,7 @@ def divergence_text(pair: Divergence) -> str:
     return f"{pair.first} and {pair.second} {'differ' if pair.word == DIFFERS else 'may differ'}: {pair.strength}{seen}"
 
 
-def named(report: Report, finding: Finding) -> str:
+def name_operation(report: Report, finding: Finding) -> str:
     """Return the operation that a finding is about, with the name of its node."""
     return finding.op if finding.node is None else f"{finding.op} ({report.nodes[finding.node].name})"
 

@@ -129,7 +129,7 @@ def fold_results(report: Report) -> tuple[Folded, ...]:
     found: dict[tuple[object, ...], list[Grouped]] = {}
     for one in group_findings(report):
         found.setdefault((*kind_of(one.finding), one.finding.op), []).append(one)
-    folded = [folded_results(report, same) for same in joined_operations(found.values())]
+    folded = [folded_results(report, same) for same in join_operations(found.values())]
     return tuple(sorted(folded, key=lambda one: how_bad(one.first.finding, max(one.shares, default=None))))
 
 
@@ -149,7 +149,7 @@ def share_of(findings: Sequence[Finding], target: TargetReport) -> float | None:
     return time_share(target.timeline, nodes, findings[0].rule) if nodes else None
 
 
-def joined_operations(groups: Iterable[list[Grouped]]) -> list[list[Grouped]]:
+def join_operations(groups: Iterable[list[Grouped]]) -> list[list[Grouped]]:
     """Return groups of findings, those of one rule, severity, limit and targets together, whatever their operations."""
     found: dict[tuple[object, ...], list[Grouped]] = {}
     for same in groups:

@@ -36,7 +36,7 @@ __all__ = [
     "estimate_text",
     "findings_text",
     "in_shop_words",
-    "joined_names",
+    "join_names",
     "named_chips",
     "names_of",
     "places",
@@ -140,7 +140,7 @@ def row_chips(report: Report, targets: Sequence[TargetReport]) -> str:
     """Return the chips of a row by name, or that it is all of many."""
     names = [name for target in targets for name in names_of(target)]
     everywhere = len(targets) == len(report.targets) and len(names) > FEW
-    return counted_chips(names, len(names)) if everywhere else joined_names(names)
+    return count_chips(names, len(names)) if everywhere else join_names(names)
 
 
 def names_of(target: TargetReport) -> list[str]:
@@ -163,7 +163,7 @@ def shop_name(target: TargetReport) -> str:
 def named_chips(report: Report, targets: Iterable[str]) -> str:
     """Return all chips of some targets by their shop names, those of one generation together."""
     wanted = set(targets)
-    return joined_names(name for one in report.targets if one.target in wanted for name in names_of(one))
+    return join_names(name for one in report.targets if one.target in wanted for name in names_of(one))
 
 
 def shop_message(report: Report, finding: Finding, targets: Collection[str] = ()) -> str:
@@ -193,10 +193,10 @@ def in_shop_words(text: str, target: str, chip: str) -> str:
     return re.sub(rf"\b{re.escape(target)}\b", chip, text)
 
 
-def joined_names(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Return chips by their shop names, those of one generation together, desktops first.
 
-    >>> joined_names(["P3", "M0", "M0 Pro", "M0 Max"]), joined_names(["M0 Pro", "M0 Max"])
+    >>> join_names(["P3", "M0", "M0 Pro", "M0 Max"]), join_names(["M0 Pro", "M0 Max"])
     ('M0/Pro/Max, P3', 'M0 Pro/Max')
     """
     generations: dict[str, list[str]] = {}
@@ -362,22 +362,22 @@ def runs_texts(report: Report) -> list[str]:
              for word in (YES, SPLIT, NO)}  # fmt: skip
     total = sum(map(len, chips.values()))
     if not chips[SPLIT] and not chips[NO]:
-        return [f"runs on {counted_chips(chips[YES], total)}"]
+        return [f"runs on {count_chips(chips[YES], total)}"]
     if not chips[YES] and not chips[SPLIT]:
-        return [f"runs on none of {counted_chips(chips[NO], total).removeprefix('all ')}"]
-    texts = [f"runs on {counted_chips(chips[YES], total)}"] if chips[YES] else []
+        return [f"runs on none of {count_chips(chips[NO], total).removeprefix('all ')}"]
+    texts = [f"runs on {count_chips(chips[YES], total)}"] if chips[YES] else []
     if chips[SPLIT]:
-        texts.append(f"{'' if texts else 'runs '}after splitting on {counted_chips(chips[SPLIT], total)}")
-    return [*texts, *([f"not on {counted_chips(chips[NO], total)}"] if chips[NO] else [])]
+        texts.append(f"{'' if texts else 'runs '}after splitting on {count_chips(chips[SPLIT], total)}")
+    return [*texts, *([f"not on {count_chips(chips[NO], total)}"] if chips[NO] else [])]
 
 
-def counted_chips(names: Sequence[str], total: int) -> str:
+def count_chips(names: Sequence[str], total: int) -> str:
     """Return chips by name if the names are short, else their number.
 
-    >>> counted_chips(["a", "b"], 2), counted_chips(list("abcd"), 4), counted_chips(list("abcdefghij"), 20)
+    >>> count_chips(["a", "b"], 2), count_chips(list("abcd"), 4), count_chips(list("abcdefghij"), 20)
     ('a, b', 'all 4 chips', '10 of 20 chips')
     """
-    joined = joined_names(names)
+    joined = join_names(names)
     if len(names) <= FEW or (len(names) < total and len(joined) <= SHORT):
         return joined
     return f"all {total} chips" if len(names) == total else f"{len(names)} of {total} chips"

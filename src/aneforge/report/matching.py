@@ -31,7 +31,7 @@ def match_nodes(first: Sequence[Node], second: Sequence[Node]) -> Mapping[int, i
     kinds = structures(first, second)
     found: dict[int, int] = {}
     pair_equal(found, range(len(first)), range(len(second)), lambda one: kinds[0][one], lambda one: kinds[1][one])
-    left, right = unmatched(found, first, second)
+    left, right = find_unmatched(found, first, second)
     pair_equal(
         found,
         left,
@@ -39,7 +39,7 @@ def match_nodes(first: Sequence[Node], second: Sequence[Node]) -> Mapping[int, i
         lambda one: (first[one].name, first[one].op),
         lambda one: (second[one].name, second[one].op),
     )
-    left, right = unmatched(found, first, second)
+    left, right = find_unmatched(found, first, second)
     words = [plain_kind(first[one]) for one in left], [plain_kind(second[one]) for one in right]
     for block in SequenceMatcher(None, *words, autojunk=False).get_matching_blocks():
         for place in range(block.size):
@@ -82,7 +82,9 @@ def pair_equal(
             found[one] = waiting[right_key(one)].pop()
 
 
-def unmatched(found: Mapping[int, int], first: Sequence[Node], second: Sequence[Node]) -> tuple[list[int], list[int]]:
+def find_unmatched(
+    found: Mapping[int, int], first: Sequence[Node], second: Sequence[Node]
+) -> tuple[list[int], list[int]]:
     """Return the operations of either side that have no partner yet."""
     taken = set(found.values())
     return (

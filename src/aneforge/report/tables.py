@@ -190,9 +190,9 @@ def annotation_lines(report: Report, result: Outcome) -> str:
     word, _, rest = verdict_line(report, result).partition(": ")
     level = "notice" if result.ok else "error"
     verdict = f"{rest}; {closing_line(report, result)}"
-    lines = [f"::{level} title={escaped(f'aneforge: {word}', inside=True)}::{escaped(verdict)}"]
+    lines = [f"::{level} title={escape(f'aneforge: {word}', inside=True)}::{escape(verdict)}"]
     lines += [annotation(report, one, fails=fails_by(one, result)) for one in fold_results(report)]
-    lines += [f"::error title=aneforge {one.target}::{escaped(one.reason)}" for one in whole(result)]
+    lines += [f"::error title=aneforge {one.target}::{escape(one.reason)}" for one in whole(result)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -208,9 +208,9 @@ def annotation(report: Report, folded: Folded, *, fails: bool) -> str:
     one, finding = folded.first, folded.first.finding
     level = "error" if fails else LEVELS.get(finding.severity, "notice")
     place = finding.location
-    properties = [f"title={escaped(f'{finding.rule} {finding.op}', inside=True)}"]
+    properties = [f"title={escape(f'{finding.rule} {finding.op}', inside=True)}"]
     if place is not None and place.file is not None:
-        properties.insert(0, f"file={escaped(place.file, inside=True)}")
+        properties.insert(0, f"file={escape(place.file, inside=True)}")
         properties += [f"line={place.line}"] if place.line is not None else []
     node = f"{one.node}{more_text(folded)}: " if one.node else ""
     remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
@@ -218,7 +218,7 @@ def annotation(report: Report, folded: Folded, *, fails: bool) -> str:
     known = f" Evidence: {evidence_by_chip(report, one)}."
     message = f"{shop_message(report, finding, one.targets)} ({chips_text(report, one.targets)})"
     text = f"{node}{message}{remedy}{known}{also}"
-    return f"::{level} {','.join(properties)}::{escaped(text)}"
+    return f"::{level} {','.join(properties)}::{escape(text)}"
 
 
 def whole(result: Outcome) -> list[Failed]:
@@ -226,10 +226,10 @@ def whole(result: Outcome) -> list[Failed]:
     return [one for one in result.failures if one.finding is None]
 
 
-def escaped(text: str, *, inside: bool = False) -> str:
+def escape(text: str, *, inside: bool = False) -> str:
     r"""Return a text as a line of annotation holds it; within a property, separators are written as codes too.
 
-    >>> escaped("50%\na:b", inside=True)
+    >>> escape("50%\na:b", inside=True)
     '50%25%0Aa%3Ab'
     """
     made = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.rules.subject import Held
 
-__all__ = ["known_nodes", "operation_of"]
+__all__ = ["find_known_nodes", "operation_of"]
 
 ENCODED_WEIGHT = "constexpr_"
 """How the names of operations begin that stand for a weight in its encoding."""
@@ -41,7 +41,7 @@ SOFTPLUS = frozenset({"softplus", "softplus_parametric"})
 SOFTMAX, ATTENTION = "softmax", "sdpa"
 
 
-def known_nodes(nodes: Iterable[Node]) -> frozenset[Node]:
+def find_known_nodes(nodes: Iterable[Node]) -> frozenset[Node]:
     """Return the nodes, given in their order, whose results are constants of the compiled program.
 
     They are encoded weights, and whatever moves constants about. What computes with floating-point numbers is none of

@@ -13,7 +13,7 @@ from aneforge.display import as_html, cut_lines
 from aneforge.graph.graph import as_graph
 from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
-from aneforge.rules.nodes import known_nodes, operation_of
+from aneforge.rules.nodes import find_known_nodes, operation_of
 from aneforge.rules.rule import Finding, Rule, Seen, Severity
 from aneforge.rules.subject import PORT, Operation
 from aneforge.targets import TargetLike, group, resolve
@@ -216,7 +216,7 @@ def observe(graph: Graph) -> list[Observation]:
         port = port_of(output, graph)
         ports.setdefault(output.node, []).append((port, look_at(port)))
     alike: dict[tuple[object, ...], Sight] = {}
-    known = known_nodes(graph.nodes)
+    known = find_known_nodes(graph.nodes)
     found: list[Observation] = []
     for node in graph.nodes:
         operation = operation_of(node, graph.consumers[node], known)

@@ -31,9 +31,9 @@ __all__ = [
     "SoftwareBackend",
     "UnavailableBackend",
     "backends",
-    "chosen_backend",
+    "choose_backend",
     "default_backend",
-    "known_backends",
+    "list_known_backends",
     "status_of",
 ]
 
@@ -152,7 +152,7 @@ SOFTWARE: tuple[SoftwareBackend, ...] = (
 
 
 @cache
-def known_backends() -> tuple[Backend, ...]:
+def list_known_backends() -> tuple[Backend, ...]:
     """Return every backend that is known, the default first."""
     from aneforge.runtime.dispatch.coreml import CoreMlBackend  # noqa: PLC0415 - few programs leave this process
     from aneforge.runtime.dispatch.doors import (  # noqa: PLC0415 - as above
@@ -188,7 +188,7 @@ def backends() -> tuple[BackendStatus, ...]:
     >>> e5rt.device, str(e5rt.status), e5rt.latency.microseconds
     ('Neural Engine', 'recommended', (80.0, 110.0))
     """
-    return tuple(map(status_of, known_backends()))
+    return tuple(map(status_of, list_known_backends()))
 
 
 def status_of(backend: Backend) -> BackendStatus:
@@ -207,7 +207,7 @@ def status_of(backend: Backend) -> BackendStatus:
     )
 
 
-def chosen_backend(choice: str | Backend | None) -> Backend:
+def choose_backend(choice: str | Backend | None) -> Backend:
     """Return the backend that a caller chose: by name, one of his own, or None for the software engine.
 
     Raises:
@@ -242,7 +242,7 @@ def find_backend(name: str) -> Backend:
     here = next((backend for backend in SOFTWARE if backend.name == name), None)
     if here is not None:
         return here
-    known = {backend.name: backend for backend in known_backends()}
+    known = {backend.name: backend for backend in list_known_backends()}
     if name not in known:
         raise UnknownNameError.of("backend", name, list(known))
     return known[name]

@@ -57,7 +57,7 @@ def prepare_graph(graph: Graph, place: Place, options: Options) -> Prepared:
     if options.level is not Level.PLAIN:
         graph, remarks = with_native_attention(canonical(graph), place)
     if options.level.chooses:
-        graph, told = chosen_form(graph, place, options.level)
+        graph, told = choose_form(graph, place, options.level)
         remarks = (*remarks, *told)
     if options.rescale is not None:
         graph, told = apply_rescaling(graph, target)
@@ -99,7 +99,7 @@ def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...
     return made.graph, tuple(f"rescaled: {line}" for line in told)
 
 
-def chosen_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[str, ...]]:
+def choose_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[str, ...]]:
     """Return the form of a graph that the level chooses, and why."""
     from aneforge.optimise.forms import choosing  # noqa: PLC0415 - few programs are chosen among forms
     from aneforge.optimise.forms.variants import variants  # noqa: PLC0415 - as above

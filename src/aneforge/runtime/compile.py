@@ -24,7 +24,7 @@ from aneforge.errors import (
 from aneforge.graph.graph import as_graph, expect_values
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
-from aneforge.runtime.backends import SoftwareBackend, chosen_backend
+from aneforge.runtime.backends import SoftwareBackend, choose_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepare_graph
 from aneforge.runtime.executables import RunsMany
 from aneforge.runtime.facts import Caution, give_warnings
@@ -150,7 +150,7 @@ def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
 def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     """Compile, warn in the documented order, and load."""
     expect_values(graph, "compiling to run")
-    place, chosen, half = place_of(options.target), chosen_backend(options.backend), to_fp16(graph)
+    place, chosen, half = place_of(options.target), choose_backend(options.backend), to_fp16(graph)
     resolved, graph = place.target, half.graph
     verdict = preflight(graph, resolved)
     precision = (*lost_constants(half), *precision_cautions(find_precision_risks(graph), verdict))
@@ -159,7 +159,7 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     give_warnings(precision)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
     fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend | CudaBackend)
-    program, facts, rebuilt = built_or_found(graph, place, options, fresh=fresh)
+    program, facts, rebuilt = build_or_found(graph, place, options, fresh=fresh)
     floor = dispatch_cautions(program)
     give_warnings(floor)
     # What was compiled may be warned of where the graph was not: its weights are encoded, its form is another.
@@ -178,7 +178,7 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     if options.folder is not None and rebuilt is not None:
         kept = keep_artifacts(Built(program, facts, rebuilt), options.folder)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
-    model = load_compiled(program, facts, chosen, rebuilt, partial(exported, graph, place, options))
+    model = load_compiled(program, facts, chosen, rebuilt, partial(export_graph, graph, place, options))
     if options.strict:
         expect_on_device(model)
     return model
@@ -206,12 +206,12 @@ def lost_constants(half: Halved) -> tuple[Caution, ...]:
     return tuple(Caution("PrecisionWarning", message) for message in half.infinite)
 
 
-def exported(graph: Graph, place: Place, options: Options) -> Graph:
+def export_graph(graph: Graph, place: Place, options: Options) -> Graph:
     """Return the graph that a model stands for, as other tools take it: rescaled and encoded, for no target."""
     return prepare_graph(graph, place, options).graph
 
 
-def built_or_found(
+def build_or_found(
     graph: Graph, place: Place, options: Options, *, fresh: bool
 ) -> tuple[Program, ModelFacts, Graph | None]:
     """Return the program of a graph: from the cache, or compiled now and put there.
@@ -265,7 +265,7 @@ def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Ba
         BackendUnavailableError: The backend cannot run here.
         RuntimeStateError: This process holds as many programs as the runtime loads.
     """
-    asked, chosen = None if target is None else resolve(target), chosen_backend(backend)
+    asked, chosen = None if target is None else resolve(target), choose_backend(backend)
     program, facts = read_program_file(path)
     if asked is not None and asked.name != program.target.name:
         raise ProgramFileError(

@@ -235,7 +235,7 @@ class DeviceBackend:
         leaving = {port.name: port.value.type for port in program.outputs}
         leaving |= {output: states[state] for output, state in resident.pairs.items()}
         names_in, names_out = mil_names(resident.graph, made)
-        inputs, outputs = bound_ports(names_in, entering), bound_ports(names_out, leaving)
+        inputs, outputs = bind_ports(names_in, entering), bind_ports(names_out, leaving)
         folder = tempfile.TemporaryDirectory(prefix="aneforge-")
         try:
             mil = write_mil(made, folder.name)
@@ -433,7 +433,7 @@ class DeviceExecutable:
         stream = self.stream_of(count, resident, [(step, step + 1) for step in range(count - 1)])
         for step, feed in enumerate(feeds):
             for name, array in {**feed, **(seeds if step == 0 else {})}.items():
-                stream.set_input(self.inputs[name].name, padded(array), step)
+                stream.set_input(self.inputs[name].name, pad(array), step)
         stream.execute_multi()
         return [self.outputs_of(stream, step) for step in range(count)]
 
@@ -450,11 +450,11 @@ class DeviceExecutable:
         stream = self.stream_of(1, resident, [(0, 0)]) if resident else self.memory.loaded
         apart = bool(resident) and not self.device.lends_buffers
         for state in self.interface.states if apart else ():
-            stream.set_input(self.inputs[state].name, padded(self.view(Direction.INPUT, state)))
+            stream.set_input(self.inputs[state].name, pad(self.view(Direction.INPUT, state)))
         found: list[dict[str, Array]] = []
         for step, feed in enumerate(feeds):
             for name, array in {**feed, **(seeds if step == 0 else {})}.items():
-                stream.set_input(self.inputs[name].name, padded(array))
+                stream.set_input(self.inputs[name].name, pad(array))
             stream.execute()
             found.append(self.outputs_of(stream, 0))
         for output, state in self.pairs.items() if apart else ():
@@ -583,7 +583,7 @@ def mil_names(graph: Graph, made: MilText) -> tuple[dict[str, str], dict[str, st
     )
 
 
-def bound_ports(names: Mapping[str, str], types: Mapping[str, TensorType]) -> dict[str, DevicePort]:
+def bind_ports(names: Mapping[str, str], types: Mapping[str, TensorType]) -> dict[str, DevicePort]:
     """Return ports as a device knows them, by the names that the program has.
 
     Raises:
@@ -608,7 +608,7 @@ def port_bytes(name: str, kind: TensorType) -> int:
     return even(kind.size * engine_element(kind).itemsize)
 
 
-def padded(array: Array) -> Array:
+def pad(array: Array) -> Array:
     """Return the bytes of a value, an even number of them."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return data if data.size % 2 == 0 else np.append(data, np.uint8(0))

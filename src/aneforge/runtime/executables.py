@@ -198,18 +198,18 @@ class HalfPrecisionReference(HostBuffers):
     def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
         """Run once."""
         program = self.program
-        values = {port.value.name: widened(inputs[port.name]) for port in program.inputs}
-        values |= {state.read.name: widened(states[state.name]) for state in program.states}
+        values = {port.value.name: widen(inputs[port.name]) for port in program.inputs}
+        values |= {state.read.name: widen(states[state.name]) for state in program.states}
         last = {name: readers[-1].name for name, readers in program.consumers.items()}
         for layer in program.layers:
             for result, array in zip(layer.results, evaluate_layer(layer, values), strict=True):
-                values[result.name] = widened(narrowed(array))
+                values[result.name] = widen(narrow(array))
             for value in layer.bottoms:
                 if last[value.name] == layer.name and value.name not in program.kept:
                     values.pop(value.name, None)
         return Execution(
-            {port.name: narrowed(values[port.value.name]) for port in program.outputs},
-            {state.name: narrowed(values[(state.written or state.read).name]) for state in program.states},
+            {port.name: narrow(values[port.value.name]) for port in program.outputs},
+            {state.name: narrow(values[(state.written or state.read).name]) for state in program.states},
             IN_HALF_PRECISION,
         )
 
@@ -217,12 +217,12 @@ class HalfPrecisionReference(HostBuffers):
         """Hold nothing, so give nothing back."""
 
 
-def narrowed(array: Array) -> Array:
+def narrow(array: Array) -> Array:
     """Return real numbers in fp16, ties to even; what is too large is infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float16) if array.dtype.kind == "f" else array
 
 
-def widened(array: Array) -> Array:
+def widen(array: Array) -> Array:
     """Return real numbers in float64, in which meanings are evaluated."""
     return array.astype(np.float64) if array.dtype.kind == "f" else array

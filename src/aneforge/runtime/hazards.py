@@ -81,7 +81,7 @@ def saturation_cautions(graph: Graph, program: Program, verdict: Preflight) -> t
 
     layers = {layer.name: layer for layer in program.layers}
     noted = [(layers[note.layer], note) for note in program.notes if note.stage == ROUTES and note.layer in layers]
-    wrong = [described(layer, note, program) for layer, note in noted if "elements" in layer.choices]
+    wrong = [describe(layer, note, program) for layer, note in noted if "elements" in layer.choices]
     groups: dict[Route, list[str]] = {}
     for hazard in find_hazards(graph, program, verdict):
         groups.setdefault(hazard.route, []).append(str(hazard))
@@ -100,7 +100,7 @@ def with_count(texts: Sequence[str]) -> str:
     return f"{texts[0]}{f' ({more} more operations like it)' if more else ''}"
 
 
-def described(layer: Layer, note: Note, program: Program) -> str:
+def describe(layer: Layer, note: Note, program: Program) -> str:
     """Return a warning about a layer: what is joined, where, and what happens to it."""
     place = f" at {layer.location}" if layer.location else f" %{layer.name}"
     return f"{layer.kind.name}{place} on {program.target.name}: {note.text}"
@@ -145,10 +145,10 @@ def inexact(program: Program) -> list[str]:
     for name, label in labels_of_layers(program).items():
         if label.exactness is not Exactness.EXACT:
             groups.setdefault(str(label), []).append(f"%{name}")
-    return [f"{label} ({named(names)})" for label, names in groups.items()]
+    return [f"{label} ({shorten_names(names)})" for label, names in groups.items()]
 
 
-def named(names: list[str]) -> str:
+def shorten_names(names: list[str]) -> str:
     """Return a few names, and how many more there are."""
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return ", ".join(names[:4]) + more

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from aneforge.errors import UnknownNameError
 from aneforge.records import dataclass
-from aneforge.runtime.backends import ENTITLEMENT, known_backends, status_of
+from aneforge.runtime.backends import ENTITLEMENT, list_known_backends, status_of
 
 __all__ = ["Need", "PathChoice", "choose_path"]
 
@@ -129,7 +129,7 @@ def choose_path(need: str) -> PathChoice:
     if need not in set(Need):
         raise UnknownNameError.of("need", need, Need)
     row = TABLE[Need(need)]
-    states = {backend.name: status_of(backend) for backend in known_backends()}
+    states = {backend.name: status_of(backend) for backend in list_known_backends()}
     found = [states[name] for name in row.backends]
     return PathChoice(
         Need(need),

@@ -86,7 +86,7 @@ class LoadedProgram:
         self.drawn = {one.name: convert_value(self.inputs[one.name], one.draw()) for one in supplied}
         """What the host draws for inputs that conversion added, by their names."""
         for name, value in self.drawn.items():
-            filled(self.inputs[name], value)
+            fill(self.inputs[name], value)
         self.shared: dict[str, str] = {}
         """Outputs whose buffer is also that of an input: the input's name by the output's."""
 
@@ -115,7 +115,7 @@ class LoadedProgram:
         Raises:
             UnknownNameError: There is none.
         """
-        return named(self.ports, name, "port")
+        return find_named(self.ports, name, "port")
 
     def bind(self, name: str, buffer: Array) -> None:
         """Make an array of the caller's the buffer of a port.
@@ -145,7 +145,7 @@ class LoadedProgram:
             RuntimeStateError: The program was executed already, or released.
         """
         with self.used("share_buffer"):
-            source, sink = named(self.outputs, output, "output"), named(self.inputs, to_input, "input")
+            source, sink = find_named(self.outputs, output, "output"), find_named(self.inputs, to_input, "input")
             if self.executions:
                 raise RuntimeStateError(
                     "buffers are shared before the first execution",
@@ -189,8 +189,8 @@ class LoadedProgram:
             RuntimeStateError: The program was released.
         """
         with self.used("set_input"):
-            port = named(self.inputs, name, "input")
-            filled(port, convert_value(port, value))
+            port = find_named(self.inputs, name, "input")
+            fill(port, convert_value(port, value))
 
     def read_output(self, name: str | None = None) -> Array:
         """Return a copy of an output of the last execution, in the port's own element type.
@@ -211,7 +211,7 @@ class LoadedProgram:
             RuntimeStateError: The program was released.
         """
         with self.used("read_state"):
-            return named(self.states, name, "state").copy()
+            return find_named(self.states, name, "state").copy()
 
     def write_state(self, name: str, value: object) -> None:
         """Set what a state holds; it starts from zeros.
@@ -222,7 +222,7 @@ class LoadedProgram:
             RuntimeStateError: The program was released.
         """
         with self.used("write_state"):
-            held = named(self.states, name, "state")
+            held = find_named(self.states, name, "state")
             kind = next(state.read.type for state in self.program.states if state.name == name)
             np.copyto(held, convert_value(Port(name, Direction.INPUT, kind, held), value))
 
@@ -274,7 +274,7 @@ class LoadedProgram:
             values = self.expect_values(values)
             ready = [convert_value(port, value) for port, value in zip(self.inputs.values(), values, strict=True)]
             for port, value in zip(self.inputs.values(), ready, strict=True):
-                filled(port, value)
+                fill(port, value)
             self.execute()
             return {name: port.buffer.copy() for name, port in self.outputs.items()}
 
@@ -335,7 +335,7 @@ class LoadedProgram:
             labels: list[Label] = []
             for sample in range(count):
                 for name, port in self.inputs.items():
-                    filled(port, ready[name][sample])
+                    fill(port, ready[name][sample])
                 self.execute()
                 labels += [] if self.label is None else [self.label]
                 for name, port in self.outputs.items():
@@ -350,7 +350,7 @@ class LoadedProgram:
                 np.copyto(port.buffer, outputs[name][-1])
         for name, port in self.inputs.items():
             if name not in self.shared.values():
-                filled(port, ready[name][-1])
+                fill(port, ready[name][-1])
         for name in self.states:
             self.states[name] = np.array(execution.states[name])
         self.label = execution.label
@@ -421,7 +421,7 @@ def let_go(ticket: int, executable: Executable, process: int) -> None:
         executable.release()
 
 
-def filled(port: Port, value: Array) -> None:
+def fill(port: Port, value: Array) -> None:
     """Copy a value into the buffer of an input.
 
     Raises:
@@ -442,7 +442,7 @@ def ports_of(direction: Direction, program: Program, executable: Executable) -> 
     return MappingProxyType({port.name: made(port.name, port.value.type) for port in listed})
 
 
-def named(known: Mapping[str, Item], name: str, what: str) -> Item:
+def find_named(known: Mapping[str, Item], name: str, what: str) -> Item:
     """Return what has a name.
 
     Raises:
@@ -461,7 +461,7 @@ def only(known: Mapping[str, Port], name: str | None, what: str) -> Port:
         GraphError: There are several, and no name was given.
     """
     if name is not None:
-        return named(known, name, what)
+        return find_named(known, name, what)
     if len(known) != 1:
         raise GraphError(f"there is not one {what} to choose", seen=len(known), remedy=f"name one: {', '.join(known)}")
     return next(iter(known.values()))

@@ -98,7 +98,7 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
         number("prune_factor", prune_factor, least=1.0),
         most,
         number("min_lossy_speedup", min_lossy_speedup, least=1.0),
-        None if inputs is None else named_inputs(graph, inputs),
+        None if inputs is None else name_inputs(graph, inputs),
     )
     found, remarks = variants(graph, place.target)
     choice = search_forms(found, place, search)
@@ -139,7 +139,7 @@ def tune_precision(
     longest = math.inf if cost_budget_us is None else number("cost_budget_us", cost_budget_us)
     half, place = to_fp16(out), place_of(target)
     graph = canonical(half.graph)
-    given = None if inputs is None else named_inputs(graph, inputs)
+    given = None if inputs is None else name_inputs(graph, inputs)
     forms = more_exact_forms(graph)
     trials = try_forms(forms, place, Search(len(forms), math.inf, most, inputs=given))
 
@@ -177,7 +177,7 @@ PLAIN = check_options(Options(opt=0))
 """The form is chosen already: it is compiled as it is."""
 
 
-def named_inputs(graph: Graph, inputs: Feed) -> Mapping[str, Array]:
+def name_inputs(graph: Graph, inputs: Feed) -> Mapping[str, Array]:
     """Return sample inputs by name.
 
     Raises:

@@ -64,7 +64,7 @@ def show(
     table = Table(box=None, pad_edge=False)
     for heading in ("value", "is", "conflicts", "evidence"):
         table.add_column(heading, overflow="fold")
-    for label, field, value, evidence in known_values(target):
+    for label, field, value, evidence in list_known_values(target):
         conflicts = " ".join(conflict.id for conflict in target.conflicts(field))
         table.add_row(label, value, conflicts, str(evidence))
     console.print(table)
@@ -126,7 +126,7 @@ def chips_of(target: Target) -> list[str]:
     return [chip.name for chip in database().chips.values() if chip.target == target.name]
 
 
-def known_values(target: Target) -> Iterator[tuple[str, str, str, Evidence]]:
+def list_known_values(target: Target) -> Iterator[tuple[str, str, str, Evidence]]:
     """Yield everything known of a target: how a line calls it, its name, its value and why it is believed."""
     for name, fact in target.facts.items():
         yield name, name, str(fact.value), fact.evidence

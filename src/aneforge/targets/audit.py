@@ -69,9 +69,9 @@ def audit(data: Database | None = None) -> Audit:
             count(
                 "hardware versions",
                 len(data.hardware_versions),
-                repeated(data.hardware_versions_evidence, data.hardware_versions),
+                repeat(data.hardware_versions_evidence, data.hardware_versions),
             ),
-            count("parser keys", len(data.parser_keys), repeated(data.parser_keys_evidence, data.parser_keys)),
+            count("parser keys", len(data.parser_keys), repeat(data.parser_keys_evidence, data.parser_keys)),
             count("device cost rows", len(data.cost_blocks.rows), cost_evidence(data)),
         ),
         conflicts=len(data.conflicts),
@@ -130,6 +130,6 @@ def cost_evidence(data: Database) -> Iterator[Evidence]:
     yield from (row.evidence for row in data.cost_blocks.rows)
 
 
-def repeated(evidence: Evidence, values: Collection[object]) -> Iterator[Evidence]:
+def repeat(evidence: Evidence, values: Collection[object]) -> Iterator[Evidence]:
     """Yield the evidence that the values of a table share, once for each of them."""
     return (evidence for _ in values)

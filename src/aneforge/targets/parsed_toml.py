@@ -26,8 +26,8 @@ def parse_toml(path: Path) -> dict[str, object]:
         DataFileError: It is not TOML.
     """
     source = path.read_bytes()
-    kept, key = kept_at(path), source_hash(source)
-    known = None if kept is None else kept_table(kept, key)
+    kept, key = keep_at(path), source_hash(source)
+    known = None if kept is None else read_kept_table(kept, key)
     if known is not None:
         return known
     table = parse(path.name, source.decode("utf-8"))
@@ -50,7 +50,7 @@ def parse(name: str, text: str) -> dict[str, object]:
         raise DataFileError(f"{name}: {error}") from error
 
 
-def kept_at(path: Path) -> Path | None:
+def keep_at(path: Path) -> Path | None:
     """Return where the table of a file is kept; None where Python keeps no bytecode either."""
     try:
         return Path(cache_from_source(str(path))).with_name(f"{path.name}.{sys.implementation.cache_tag}.table")
@@ -58,7 +58,7 @@ def kept_at(path: Path) -> Path | None:
         return None
 
 
-def kept_table(kept: Path, key: bytes) -> dict[str, object] | None:
+def read_kept_table(kept: Path, key: bytes) -> dict[str, object] | None:
     """Return a table that was kept; None where there is none, or not of these bytes."""
     try:
         # As trusted as the bytecode beside it.

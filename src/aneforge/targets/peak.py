@@ -64,7 +64,7 @@ def project_peak(arch: TargetLike) -> Peak:
         UnknownTargetError: Nothing has that name; also a `KeyError`.
         NoDataError: No source describes the target; also a `KeyError`.
     """
-    chosen, anchor = curve_of(projected(arch)), curve_of(ANCHOR)
+    chosen, anchor = curve_of(find_projected(arch)), curve_of(ANCHOR)
     scale = throughput(chosen) / throughput(anchor)
     return Peak(
         tflops=ANCHOR_TFLOPS * scale,
@@ -74,7 +74,7 @@ def project_peak(arch: TargetLike) -> Peak:
     )
 
 
-def projected(arch: TargetLike) -> Target:
+def find_projected(arch: TargetLike) -> Target:
     """Return the target as which the projection counts a chip or a target."""
     place = place_of(arch)
     named = None if place.chip is None else place.chip.projected_as

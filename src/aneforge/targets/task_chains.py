@@ -42,11 +42,11 @@ __all__ = [
     "channel_softmax_chain",
     "constant_product_chain",
     "exchange_chain",
+    "find_repeated_places",
     "layer_norm_chain",
+    "place_repeated_buffer",
     "planar_buffer",
     "reduction_chain",
-    "repeated_buffer",
-    "repeated_places",
     "row_parts",
     "runtime_product_chain",
     "softmax_chain",
@@ -161,10 +161,10 @@ def kept_buffer(channels: int, width: int, base: int = 0) -> Buffer:
     return Buffer(base, channel, planar_row(packed), packed)
 
 
-def repeated_buffer(channels: int, width: int) -> Buffer:
+def place_repeated_buffer(channels: int, width: int) -> Buffer:
     """Return where a repeated tensor stays on chip: at the beginning, whole and without pads.
 
-    >>> repeated_buffer(1, 130).channel
+    >>> place_repeated_buffer(1, 130).channel
     272
     """
     channel = channel_bytes(width, width)
@@ -172,7 +172,7 @@ def repeated_buffer(channels: int, width: int) -> Buffer:
     return Buffer(0, channel, packed, packed)
 
 
-def repeated_places(
+def find_repeated_places(
     whole: tuple[int, int, int], repeated: tuple[int, int, int], on_chip: int
 ) -> tuple[TaskPlace, TaskPlace]:
     """Return the places of the copy of a repeated tensor, and of the operation of the planar engine with it.
@@ -180,7 +180,7 @@ def repeated_places(
     Tensors are given by their channels, rows and columns.
     """
     channels, height, width = repeated
-    kept = repeated_buffer(channels, width).row * height
+    kept = place_repeated_buffer(channels, width).row * height
     return pass_place(*repeated, kept, on_chip), planar_place(*whole, kept=kept, on_chip=on_chip)
 
 
@@ -207,8 +207,8 @@ def reduction_chain(
     if CHANNELS in whole:
         return channels_chain(channels, height, width, on_chip, maximum=maximum, columns=WIDTH in whole)
     if WIDTH in axes:
-        return reduced(ReductionForm.MAP, (channels, height, width), planar_buffer(channels, width), on_chip)
-    return turned_rows_chain(channels, height, width)
+        return reduce(ReductionForm.MAP, (channels, height, width), planar_buffer(channels, width), on_chip)
+    return build_turned_rows_chain(channels, height, width)
 
 
 def channels_chain(
@@ -223,13 +223,13 @@ def channels_chain(
         channel = channel_bytes(width, NEURAL_WIDTH)
         packed = height * channel
         buffer = Buffer(0, channel, packed, channel, packed)
-        return reduced(ReductionForm.EVERYTHING, (1, channels, width), buffer, on_chip)
+        return reduce(ReductionForm.EVERYTHING, (1, channels, width), buffer, on_chip)
     if height == 1:
-        return turned_channels_chain(channels, width)
-    return replace(turned_rows_chain(1, channels * height, width), joined=True)
+        return build_turned_channels_chain(channels, width)
+    return replace(build_turned_rows_chain(1, channels * height, width), joined=True)
 
 
-def reduced(
+def reduce(
     form: ReductionForm, seen: tuple[int, int, int], buffer: Buffer, on_chip: int, groups: int = 1
 ) -> ReductionChain:
     """Return a reduction by one task of the planar engine, which reads its source by DMA, in tiles where they must be.
@@ -246,7 +246,7 @@ def columns_chain(channels: int, width: int, on_chip: int) -> ReductionChain:
     """Return a reduction of the columns of one row; long rows are folded into four."""
     folds = width >= FOLDED_WIDTH and width % (FOLDED_ROWS * 32) == 0
     seen = (channels, FOLDED_ROWS, width // FOLDED_ROWS) if folds else (channels, 1, width)
-    return reduced(ReductionForm.COLUMNS, seen, planar_buffer(channels, seen[2]), on_chip)
+    return reduce(ReductionForm.COLUMNS, seen, planar_buffer(channels, seen[2]), on_chip)
 
 
 def groups_chain(channels: int, height: int, width: int) -> ReductionChain:
@@ -283,7 +283,7 @@ def transposing_task(channels: int, height: int, width: int, kept: Buffer, room:
     return ChainTask(height, source, result=kept, unit=rows)
 
 
-def turned_channels_chain(channels: int, width: int) -> ReductionChain:
+def build_turned_channels_chain(channels: int, width: int) -> ReductionChain:
     """Return a reduction over the channels of one row: exchanged with the columns, reduced, exchanged."""
     channel = odd_units(2 * channels)
     packed = width * channel
@@ -299,7 +299,7 @@ def turned_channels_chain(channels: int, width: int) -> ReductionChain:
     return ReductionChain(ReductionForm.TURNED_CHANNELS, channels, 1, width, (copy, reduction), packed)
 
 
-def turned_rows_chain(channels: int, height: int, width: int) -> ReductionChain:
+def build_turned_rows_chain(channels: int, height: int, width: int) -> ReductionChain:
     """Return a reduction over rows: exchanged with the columns, reduced in groups, exchanged back."""
     channel = channel_bytes(height, height)
     packed = width * channel
@@ -356,7 +356,7 @@ def channel_softmax_chain(channels: int, height: int, width: int, on_chip: int) 
     """
     chain = channel_maximum_chain(channels, height, width)
     whole = channels, height, width
-    copied, beside = repeated_places(whole, (1, height, width), on_chip)
+    copied, beside = find_repeated_places(whole, (1, height, width), on_chip)
     maps = height, width
     summed = convolution_place(channels, maps, maps, on_chip=on_chip)
     passes = (copied, beside, pass_place(*whole, on_chip=on_chip), summed)
@@ -385,7 +385,7 @@ def layer_norm_chain(channels: int, width: int) -> Chain:
 @lru_cache(maxsize=4096)
 def constant_product_chain(rows: int, contracted: int) -> Chain:
     """Return the places of a product by a constant: a copy with rows and columns exchanged, and a 1x1 convolution."""
-    kept = repeated_buffer(contracted, rows)
+    kept = place_repeated_buffer(contracted, rows)
     copy = transposing_task(rows, 1, contracted, kept, kept.row, TRANSPOSED_ROWS)
     place = convolution_place(contracted, (1, rows), (1, rows))
     return Chain((copy, ChainTask(place.tile, kept, end=kept.row, unit=place.unit)), kept.row)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from aneforge.targets.properties import Property
 
-__all__ = ["Answers", "Question", "Sharing", "Watch", "answers_alike", "answers_to", "believed_answer", "kind_of"]
+__all__ = ["Answers", "Question", "Sharing", "Watch", "answers_alike", "answers_to", "explain_answer", "kind_of"]
 
 Found = TypeVar("Found")
 Question = tuple[str, str]
@@ -68,7 +68,7 @@ class WatchedMapping(Mapping[str, Any]):
         return len(self.known)
 
 
-def noted(name: str) -> property:
+def note(name: str) -> property:
     """Return a property that notes that an attribute of a target is asked for."""
     slot = vars(Target)[name]
 
@@ -83,7 +83,7 @@ NOTED = {one.name for one in fields(Target)} - {*GROUPS, *MAPPINGS, "name", "enc
 """Attributes whose use is noted here. The rest notes it itself, or is the same for all targets; what the name of a
 target is written into is written anew for every target."""
 WatchedTarget = cast(
-    "type[Target]", type("WatchedTarget", (Target,), {"__slots__": ("asked",), **{name: noted(name) for name in NOTED}})
+    "type[Target]", type("WatchedTarget", (Target,), {"__slots__": ("asked",), **{name: note(name) for name in NOTED}})
 )
 
 
@@ -161,7 +161,7 @@ def answers_alike(target: Target, answers: Answers, answer: Callable[[Target, Qu
     return all((answer or answer_of)(target, question) == said for question, said in answers)
 
 
-def believed_answer(target: Target, question: Question) -> object:
+def explain_answer(target: Target, question: Question) -> object:
     """Return what a target says to a question, why that is believed, and whether it was measured on this very target.
 
     A fact can be measured for one target of a tier and not for another.

@@ -1,7 +1,7 @@
 """One update of Adam as operations of a graph, in the documented form and in one that fp16 can hold.
 
 The moments are those of the *scaled* gradient: the loss scale cancels in first / root of second moment. The rate is
-`corrected_rate`, which the host computes.
+`correct_rate`, which the host computes.
 
 Documented: v' = b2·v + (1 − b2)·g² and w' = w − lr_t·m' / (√v' + eps). In fp16 an eps of 1e-8 is 0, and v' is 0 where
 the scaled gradient is below about 0.0055, so that the update divides by 0.
@@ -40,7 +40,7 @@ __all__ = [
     "State",
     "adam_step",
     "check_form",
-    "corrected_rate",
+    "correct_rate",
     "largest_ratio",
     "rate_of_rank",
 ]
@@ -177,10 +177,10 @@ def expect_like(given: Sequence[Tensor], weights: Sequence[Tensor], what: str) -
             )
 
 
-def corrected_rate(lr: float, step: int, betas: tuple[float, float]) -> float:
+def correct_rate(lr: float, step: int, betas: tuple[float, float]) -> float:
     """Return lr·√(1 − b2^t)/(1 − b1^t), which takes both corrections of Adam into the rate.
 
-    >>> corrected_rate(0.01, 1, (0.9, 0.999))
+    >>> correct_rate(0.01, 1, (0.9, 0.999))
     0.003162277660168381
 
     Raises:

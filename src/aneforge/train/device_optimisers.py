@@ -19,7 +19,7 @@ from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.runtime.compile import compile_multi
-from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, corrected_rate, largest_ratio, rate_of_rank
+from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, correct_rate, largest_ratio, rate_of_rank
 from aneforge.train.optimisers import Optimizer, check_betas, positive
 from aneforge.train.step_programs import FedProgram
 
@@ -170,7 +170,7 @@ class DeviceAdam(DeviceOptimizer):
 
     def fed_rate(self, rate: float) -> float:
         """Return the rate with both corrections; the loss scale cancels."""
-        return corrected_rate(rate, self.steps, self.betas)
+        return correct_rate(rate, self.steps, self.betas)
 
     def rescale(self, loss_scale: float) -> None:
         """Take gradients of another loss scale from now on: the moments are those of scaled gradients."""

@@ -12,7 +12,7 @@ from aneforge.train.optimisers import positive
 if TYPE_CHECKING:
     from aneforge.train.optimisers import Optimizer
 
-__all__ = ["AUTO", "DynamicLossScale", "fixed_scale", "scale_on_engine"]
+__all__ = ["AUTO", "DynamicLossScale", "get_fixed_scale", "scale_on_engine"]
 
 AUTO = "auto"
 MOST = 2.0**15
@@ -80,7 +80,7 @@ class DynamicLossScale:
             optimizer.rescale(following)
 
 
-def fixed_scale(given: object) -> float | None:
+def get_fixed_scale(given: object) -> float | None:
     """Return a scale that stays the same; None for one that changes or is still to be chosen.
 
     Raises:
@@ -111,4 +111,4 @@ def scale_on_engine(given: object) -> float | None:
             seen=repr(given),
             remedy=f'use a number, or "{AUTO}", which chooses one from the first mini-batch',
         )
-    return fixed_scale(given)
+    return get_fixed_scale(given)

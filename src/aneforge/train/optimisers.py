@@ -34,7 +34,7 @@ WARN_EVERY = 100
 """Skipped steps in a row are warned of at the first and at every hundredth, as documented."""
 
 
-def listed_gradients(grads: Gradients, params: Sequence[Parameter]) -> list[Array]:
+def list_gradients(grads: Gradients, params: Sequence[Parameter]) -> list[Array]:
     """Return gradients in the order of parameters; one that is missing is left out."""
     if isinstance(grads, Mapping):
         return [grads[one] for one in params if one in grads]
@@ -128,7 +128,7 @@ class Optimizer(ABC):
         Raises:
             GraphError: One is missing, or has another shape than its parameter.
         """
-        listed = listed_gradients(grads, self.params)
+        listed = list_gradients(grads, self.params)
         if len(listed) != len(self.params):
             raise GraphError("every parameter needs a gradient", seen=len(listed), limit=len(self.params))
         for place, (one, gradient) in enumerate(zip(self.params, listed, strict=True)):

@@ -117,7 +117,7 @@ def patches(image: Tensor, window: Window) -> Tensor:
     batch, channels = image.shape[:2]
     places = prod(window.places(image))
     shifted = [
-        shifted_image(image, window, u, v).reshape(batch, channels, 1, places)
+        shift_image(image, window, u, v).reshape(batch, channels, 1, places)
         for u in range(window.height)
         for v in range(window.width)
     ]
@@ -125,7 +125,7 @@ def patches(image: Tensor, window: Window) -> Tensor:
     return joined.transpose(0, 3, 1, 2).reshape(batch, places, channels * window.height * window.width)
 
 
-def shifted_image(image: Tensor, window: Window, u: int, v: int) -> Tensor:
+def shift_image(image: Tensor, window: Window, u: int, v: int) -> Tensor:
     """Return what the kernel's element u, v meets at every place."""
     rows, columns = window.places(image)
     first = [0, 0, u * window.dilation, v * window.dilation]

@@ -17,7 +17,7 @@ from aneforge.train.device_optimisers import DeviceOptimizer
 from aneforge.train.optimisers import rate_at
 from aneforge.train.resident_program import ResidentProgram, compile_with_states, warn_of_states
 from aneforge.train.run_comparison import label_of
-from aneforge.train.step_programs import Programs, compile_forward, scaled_gradients
+from aneforge.train.step_programs import Programs, compile_forward, compute_scaled_gradients
 from aneforge.train.training_run import StepValues, TrainingRun
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def build_resident_programs(
     weights: list[Tensor] = []
     updated: list[Tensor] = []
     moments: list[Tensor] = []
-    gradients, scale = scaled_gradients(objective, update.params, loss_scale)
+    gradients, scale = compute_scaled_gradients(objective, update.params, loss_scale)
     for param, gradient in zip(update.params, gradients, strict=True):
         kept = [build_input(param.shape) for _ in range(update.moments)]
         weight, *rest = update.results(param, gradient, rate, kept)

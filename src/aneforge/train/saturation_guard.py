@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aneforge.callsite import warn
 from aneforge.compiler.compile import build_program
 from aneforge.errors import SliceSaturationWarning
-from aneforge.train.scaled_layers import describe_layer, is_width_crop, scaled_layers
+from aneforge.train.scaled_layers import describe_layer, find_scaled_layers, is_width_crop
 from aneforge.train.step_programs import SCALE_INPUT, step_graph
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
 
-__all__ = ["scaled_crops", "warn_of_saturation"]
+__all__ = ["find_scaled_crops", "warn_of_saturation"]
 
 FIELD = "width_slice_crop_x16"
 LEAST_SCALE = 512
 """Documented: a smaller scale is not warned of, unless the program has such a slice of loss-scaled values."""
 
 
-def scaled_crops(program: Program, objective: Objective, params: Sequence[Parameter]) -> list[Layer]:
+def find_scaled_crops(program: Program, objective: Objective, params: Sequence[Parameter]) -> list[Layer]:
     """Return the layers of a step that copy a slice of loss-scaled values times 16.
 
     They are followed in forward and backward pass of one step, with the scale as an input: in the program itself it may
@@ -38,7 +38,7 @@ def scaled_crops(program: Program, objective: Objective, params: Sequence[Parame
     if not any(map(is_width_crop, program.layers)):
         return []
     step = build_program(step_graph(objective, params, None).graph, program.place)
-    return [layer for layer in scaled_layers(step, SCALE_INPUT) if is_width_crop(layer)]
+    return [layer for layer in find_scaled_layers(step, SCALE_INPUT) if is_width_crop(layer)]
 
 
 def warn_of_saturation(program: Program, objective: Objective, params: Sequence[Parameter], loss_scale: float) -> None:
@@ -51,7 +51,7 @@ def warn_of_saturation(program: Program, objective: Objective, params: Sequence[
     if target.datapath.get(FIELD) is not True or not isinstance(most, int | float):
         return
     widths = [one.kernel[3] for one in params if one.kernel is not None and one.kernel[3] > 1]
-    found = scaled_crops(program, objective, params)
+    found = find_scaled_crops(program, objective, params)
     if not found and not (widths and loss_scale >= LEAST_SCALE):
         return
     kernel = f"a convolution kernel of width {max(widths)} is trained" if widths else "a network is trained"

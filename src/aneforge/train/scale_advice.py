@@ -25,7 +25,7 @@ from aneforge.train.batches import check_one_hot, check_values
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimisers import check_params
 from aneforge.train.run_comparison import label_of
-from aneforge.train.scaled_layers import describe_layer, is_width_crop, scaled_tensors
+from aneforge.train.scaled_layers import describe_layer, find_scaled_tensors, is_width_crop
 from aneforge.train.step_programs import SCALE_INPUT, build_programs
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def advise(
     limit = program.target.limits.get("slice_saturation_magnitude")
     crop_limit = float(limit) if isinstance(limit, int | float) else FP16_MAX
     unscaled = {**inputs, SCALE_INPUT: np.full((1, 1), objective.seed_of(1.0))}
-    tensors = scaled_tensors(program, unscaled, SCALE_INPUT, crop_limit)
+    tensors = find_scaled_tensors(program, unscaled, SCALE_INPUT, crop_limit)
     scales = tuple(scale for scale in SCALES if objective.seed_of(scale) <= FP16_MAX)
     ready = prepare(program)
     labels = gradient_labels(programs, params)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.types import Array
 
-__all__ = ["Products", "ScaledTensor", "describe_layer", "is_width_crop", "scaled_layers", "scaled_tensors"]
+__all__ = ["Products", "ScaledTensor", "describe_layer", "find_scaled_layers", "find_scaled_tensors", "is_width_crop"]
 
 LOWEST, HIGHEST = -64, 24
 """Exponents that are told apart in counts; what lies outside is counted at the end."""
@@ -40,13 +40,13 @@ def is_width_crop(layer: Layer) -> bool:
     return layer.choices.get("format") == FIXED_POINT
 
 
-def scaled_layers(program: Program, scale: str) -> list[Layer]:
+def find_scaled_layers(program: Program, scale: str) -> list[Layer]:
     """Return the layers that read values which depend on the input of the scale.
 
     >>> import aneforge as af
     >>> x, s = af.input((1, 4), name="x"), af.input((1, 1), name="s")
     >>> program = af.build_program((x.relu() * s).tanh(), af.targets.Family.A16)
-    >>> [layer.kind.name for layer in scaled_layers(program, "s")]
+    >>> [layer.kind.name for layer in find_scaled_layers(program, "s")]
     ['mult']
     """
     reached = {port.value.name for port in program.inputs if port.name == scale}
@@ -97,10 +97,12 @@ class ScaledTensor:
         return self.limit / (self.largest * loss_scale) if self.largest else np.inf
 
 
-def scaled_tensors(program: Program, inputs: Mapping[str, Array], scale: str, crop_limit: float) -> list[ScaledTensor]:
+def find_scaled_tensors(
+    program: Program, inputs: Mapping[str, Array], scale: str, crop_limit: float
+) -> list[ScaledTensor]:
     """Return the tensors of a program that are linear in its scale, from inputs with a scale of 1, without moves."""
     values = {port.value.name: np.asarray(inputs[port.name], np.float64) for port in program.inputs}
-    reached = {layer.name for layer in scaled_layers(program, scale)}
+    reached = {layer.name for layer in find_scaled_layers(program, scale)}
     known = {port.value.name for port in program.inputs if port.name == scale}
     last = {name: readers[-1].name for name, readers in program.consumers.items()}
     found: list[ScaledTensor] = []
@@ -110,7 +112,7 @@ def scaled_tensors(program: Program, inputs: Mapping[str, Array], scale: str, cr
         if layer.name in reached:
             known.update(one.name for one in layer.results)
             if computes(layer) or layer.name in program.kept:
-                found.append(measured(layer, values, known, crop_limit))
+                found.append(measure(layer, values, known, crop_limit))
         for value in layer.bottoms:
             if last[value.name] == layer.name and value.name not in program.kept:
                 values.pop(value.name, None)
@@ -122,7 +124,7 @@ def computes(layer: Layer) -> bool:
     return layer.engine in {Engine.NE, Engine.PE} or is_width_crop(layer)
 
 
-def measured(layer: Layer, values: Mapping[str, Array], scaled: set[str], crop_limit: float) -> ScaledTensor:
+def measure(layer: Layer, values: Mapping[str, Array], scaled: set[str], crop_limit: float) -> ScaledTensor:
     """Return what is known of one layer's result."""
     exact = values[layer.name]
     largest = float(np.abs(exact).max()) if exact.size else 0.0

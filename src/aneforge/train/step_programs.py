@@ -33,7 +33,7 @@ __all__ = [
     "StepGraph",
     "build_programs",
     "compile_forward",
-    "scaled_gradients",
+    "compute_scaled_gradients",
     "step_graph",
 ]
 
@@ -117,14 +117,14 @@ def step_graph(objective: Objective, params: Sequence[Parameter], loss_scale: fl
     Raises:
         AneforgeError: Whatever `backward` raises.
     """
-    found, scale = scaled_gradients(objective, params, loss_scale)
+    found, scale = compute_scaled_gradients(objective, params, loss_scale)
     names = tuple(f"gradient{place}" for place in range(len(found)))
     gradients = dict(zip(names, found, strict=True))
     graph = Graph({objective.name: objective.result, **gradients, **objective.further_results()})
     return StepGraph(graph, names, scale)
 
 
-def scaled_gradients(
+def compute_scaled_gradients(
     objective: Objective, params: Sequence[Parameter], loss_scale: float | None
 ) -> tuple[list[Tensor], Node | None]:
     """Return the gradients of the scaled loss, and the input that takes the scale where it is None.

@@ -135,24 +135,24 @@ def take_out_moves(flat: GraphModule) -> tuple[list[TracedMove], list[Node]]:
         while source is not buffer:
             before, *rest = source.args
             if source.users or not isinstance(before, torch.fx.Node):
-                raise refused(name)
+                raise build_refusal(name)
             if source.target is torch.ops.aten.lerp.Scalar:
                 towards.append(cast("Node", rest[0]))
                 shares.append(cast("float", rest[1]))
             elif source.target is torch.ops.aten.add.Tensor and isinstance(rest[0], int):
                 count += rest[0]
             else:
-                raise refused(name)
+                raise build_refusal(name)
             flat.graph.erase_node(source)
             source = before
         if buffer.users or (shares and count):
-            raise refused(name)
+            raise build_refusal(name)
         moves.append(TracedMove(name, tuple(reversed(shares)), count))
         results += reversed(towards)
     return moves, results
 
 
-def refused(name: str) -> NotSupportedError:
+def build_refusal(name: str) -> NotSupportedError:
     """Return the error of a buffer that does more than running statistics do."""
     return NotSupportedError(
         "a step can change no buffers of the module but running statistics and counters, which it does not read",

@@ -54,9 +54,7 @@ def decompositions(own: Table, counted: list[int]) -> Table:
     }
 
 
-def shifted(
-    x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> list[torch.Tensor]:
+def shift(x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> list[torch.Tensor]:
     """Return what each element of a kernel meets at every place: [N, C, rows, columns] each."""
     spans = [step * (extent - 1) + 1 for step, extent in zip(dilation, kernel, strict=True)]
     rows, columns = ((extent - span) // step + 1 for extent, span, step in zip(x.shape[2:], spans, stride, strict=True))
@@ -69,7 +67,7 @@ def shifted(
     return parts
 
 
-def bordered(x: torch.Tensor, padding: Sequence[int], value: float = 0.0) -> torch.Tensor:
+def add_border(x: torch.Tensor, padding: Sequence[int], value: float = 0.0) -> torch.Tensor:
     """Return images with a border."""
     height, width = padding
     return torch.nn.functional.pad(x, (width, width, height, height), value=value) if height or width else x
@@ -109,9 +107,9 @@ def convolution(  # noqa: PLR0913, PLR0917 - the operator's signature
     kernel = weight.shape[2:]
     if transposed:
         weight = with_channels_exchanged(weight, groups)
-        parts = shifted(spread(x, kernel, stride, padding, dilation, output_padding), kernel, (1, 1), dilation)[::-1]
+        parts = shift(spread(x, kernel, stride, padding, dilation, output_padding), kernel, (1, 1), dilation)[::-1]
     else:
-        parts = shifted(bordered(x, padding), kernel, stride, dilation)
+        parts = shift(add_border(x, padding), kernel, stride, dilation)
     found = product_with_patches(parts, weight, groups)
     return found if bias is None else found + bias.reshape(1, -1, 1, 1)
 
@@ -178,7 +176,7 @@ def average_pool(
     if ceil_mode or (any(border) and not count_include_pad):
         raise NotSupportedError("a trained average pooling must have whole windows that count their border")
     kernel = pair(kernel_size)
-    parts = shifted(bordered(x, border), kernel, pair(stride or kernel_size), (1, 1))
+    parts = shift(add_border(x, border), kernel, pair(stride or kernel_size), (1, 1))
     return reduce(torch.add, parts) / (divisor_override or len(parts))
 
 
@@ -205,7 +203,7 @@ def maximum_pool(
     if ceil_mode:
         raise NotSupportedError("a trained maximum pooling must have whole windows (ceil_mode=False)")
     kernel = pair(kernel_size)
-    parts = shifted(bordered(x, pair(padding), LOWEST), kernel, pair(stride or kernel_size), pair(dilation))
+    parts = shift(add_border(x, pair(padding), LOWEST), kernel, pair(stride or kernel_size), pair(dilation))
     found = reduce(torch.maximum, parts)
     return found, torch.zeros(found.shape, dtype=torch.int64)
 
@@ -429,7 +427,7 @@ def nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[
         found = torch.floor(places * ratio).clamp(max=extent - 1)
         return (found.unsqueeze(1) == torch.arange(extent, dtype=torch.float32)).to(torch.float32)
 
-    return resized(x, output_size, scale_factors, chosen)
+    return resize(x, output_size, scale_factors, chosen)
 
 
 def bilinear(
@@ -446,10 +444,10 @@ def bilinear(
         found = between.clamp(min=0, max=extent - 1).unsqueeze(1)
         return (1 - (found - torch.arange(extent, dtype=torch.float32)).abs()).clamp(min=0)
 
-    return resized(x, output_size, scale_factors, shares)
+    return resize(x, output_size, scale_factors, shares)
 
 
-def resized(
+def resize(
     x: torch.Tensor,
     output_size: list[int] | None,
     scale_factors: list[float] | None,

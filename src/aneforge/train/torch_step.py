@@ -80,8 +80,8 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object, drop
     whole = ModuleWithLoss(module, loss, indices, has_target=takes(module, inputs[:-1]))
     try:
         with quiet(), cumulative_norms(module):
-            flat = taken_apart(whole, given)
-            program = exported_step(flat, [f"module.{name}" for name in names], values, given)
+            flat = take_apart(whole, given)
+            program = export_step(flat, [f"module.{name}" for name in names], values, given)
     except AneforgeError:
         raise
     except Exception as error:
@@ -129,7 +129,7 @@ def as_kept(value: torch.Tensor) -> Array:
     return kept.numpy().copy()
 
 
-def exported_step(
+def export_step(
     flat: FlatModule, names: Sequence[str], values: list[torch.Tensor], examples: tuple[torch.Tensor, ...]
 ) -> torch.export.ExportedProgram:
     """Return the joint graph: loss, gradients and further results.
@@ -221,7 +221,7 @@ class FlatModule:
     effects: Effects
 
 
-def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> FlatModule:
+def take_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> FlatModule:
     """Return a module in operators whose gradients have a form on the engine.
 
     Raises:

@@ -17,7 +17,7 @@ from aneforge.targets import place_of
 from aneforge.train.batches import build_dataset, check_one_hot, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
 from aneforge.train.joint_graph import JointLoss
-from aneforge.train.loss_scale import DynamicLossScale, fixed_scale, scale_on_engine
+from aneforge.train.loss_scale import DynamicLossScale, get_fixed_scale, scale_on_engine
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimiser_choice import OptimizerOptions
 from aneforge.train.parameter import Parameter
@@ -127,7 +127,7 @@ class Trainer:
             optimizer, betas, eps, momentum, weight_decay, clip_norm, on_device=bool(device_optimizer or resident_state)
         )
         self.is_resident = bool(resident_state)
-        scale = scale_on_engine(loss_scale) if self.is_resident else fixed_scale(loss_scale)
+        scale = scale_on_engine(loss_scale) if self.is_resident else get_fixed_scale(loss_scale)
         scaling = loss_scale if isinstance(loss_scale, DynamicLossScale) else None
         if scaling is not None:
             self.objective.check_scale(scaling.most)

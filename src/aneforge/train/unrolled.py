@@ -15,7 +15,7 @@ from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.method_arguments import whole
 from aneforge.graph.tensor import Tensor
 from aneforge.targets import place_of
-from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, check_form, corrected_rate
+from aneforge.train.adam_in_graph import GRADIENT_LIMITS, adam_step, check_form, correct_rate
 from aneforge.train.batches import Dataset, build_dataset, check_one_hot, check_rows
 from aneforge.train.checkpoints import Header, Snapshot, network_lines, read_checkpoint, write_checkpoint
 from aneforge.train.device_optimisers import rate_in_fp16, warn_of_moments
@@ -208,7 +208,7 @@ class UnrolledTrainer:
         """
         found: dict[Node, Array] = {}
         for number, place in enumerate(self.rates, start=self.steps + 1):
-            rate = corrected_rate(rate_at(self.lr, number), number, self.betas)
+            rate = correct_rate(rate_at(self.lr, number), number, self.betas)
             found[place.node] = rate_in_fp16(rate, is_scheduled=callable(self.lr))
         return found
 

@@ -14,16 +14,16 @@ import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.engine import golden
 from aneforge.engine.cuda import device, sources
-from aneforge.engine.cuda.packing import CHUNK, GROUP, bounds_of_lines, packed_lines
+from aneforge.engine.cuda.packing import CHUNK, GROUP, bounds_of_lines, pack_lines
 from aneforge.engine.cuda.planned_layers import plan_program
 from aneforge.engine.cuda.plans import Address, Launch, Plan, Role
-from aneforge.engine.cuda.primitives import Builder, compacted, one_step
+from aneforge.engine.cuda.primitives import Builder, compact, one_step
 from aneforge.engine.cuda.product_launches import PRODUCT_MEMORY, Lines, Multiplier, slices_of
 from aneforge.engine.cuda.tensors import UnsuitedError
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.rounding import decode_operand
 from aneforge.errors import BackendUnavailableError
-from aneforge.runtime.backends import chosen_backend
+from aneforge.runtime.backends import choose_backend
 from aneforge.targets import resolve
 from cuda_emulation import EmulatedDevice
 
@@ -96,10 +96,10 @@ def test_plans_for_more_samples_share_constants() -> None:
 
 
 def test_axes_are_made_one_where_all_operands_allow() -> None:
-    assert compacted([2, 3, 4], [[12, 4, 1]]) == ([1, 1, 1, 1, 1, 24], [[0, 0, 0, 0, 0, 1]])
-    assert compacted([2, 3], [[3, 1], [1, 2]])[0][-2:] == [2, 3]
+    assert compact([2, 3, 4], [[12, 4, 1]]) == ([1, 1, 1, 1, 1, 24], [[0, 0, 0, 0, 0, 1]])
+    assert compact([2, 3], [[3, 1], [1, 2]])[0][-2:] == [2, 3]
     with pytest.raises(UnsuitedError, match="7 axes"):
-        compacted([2] * 7, [[3**place for place in range(7)]])
+        compact([2] * 7, [[3**place for place in range(7)]])
     assert one_step([2, 3], [3, 1]) == 1
     assert one_step([2, 3], [6, 2]) == 2
     assert one_step([2, 3], [1, 2]) is None
@@ -118,7 +118,7 @@ def test_packed_operands_are_those_of_the_kernel(*, left: bool) -> None:
     loaded = EmulatedDevice().load(builder.plan)
     loaded.run({"x": np.stack([weights, weights])})
     where = (weights.ravel(), lines.places, lines.lines, lines.steps)
-    wanted = packed_lines(*where, left=left)
+    wanted = pack_lines(*where, left=left)
     assert wanted.shape == (1, -(-rows // GROUP), -(-depth // CHUNK))
     for address, array in zip((packs, sums, norms), (wanted, *bounds_of_lines(*where)), strict=True):
         assert isinstance(address, Address)
@@ -183,7 +183,7 @@ def test_without_cupy_there_is_one_error_that_names_the_remedy() -> None:
         pytest.skip("there is a GPU")
     assert "pip install" in said or "software" in said
     with pytest.raises(BackendUnavailableError, match="backend 'cuda'"):
-        chosen_backend("cuda")
+        choose_backend("cuda")
 
 
 def test_what_the_shared_memory_of_a_block_holds_is_what_a_launch_asks_for() -> None:

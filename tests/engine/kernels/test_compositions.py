@@ -14,7 +14,7 @@ from aneforge.engine import golden, normalisation, planar, pooling
 from aneforge.engine.choices import choices
 from aneforge.engine.kernels import norms
 from aneforge.engine.kernels.deconvolution import deconvolution, deconvolution_total
-from aneforge.engine.kernels.distances import largest_magnitude, scaled_distances, squared_distances
+from aneforge.engine.kernels.distances import compute_scaled_distances, compute_squared_distances, largest_magnitude
 from aneforge.engine.kernels.library import using
 from aneforge.engine.kernels.operations import euclidean
 from aneforge.engine.rounding import to_fp16
@@ -35,8 +35,8 @@ def test_distances(path: str, data: st.DataObject, shift: tuple[int, int], facto
     wide = planar.read(first.view(np.float16)), planar.read(second.view(np.float16)) / 3
     numbers = planar.read(x.view(np.float16)) - wide[0]
     with using(path=path):
-        assert_same_bits(scaled_distances(x, *wide), to_fp16(numbers * wide[1]))
-        assert_same_bits(squared_distances(x, wide[0]), to_fp16(np.square(numbers)))
+        assert_same_bits(compute_scaled_distances(x, *wide), to_fp16(numbers * wide[1]))
+        assert_same_bits(compute_squared_distances(x, wide[0]), to_fp16(np.square(numbers)))
         assert largest_magnitude(x) == np.abs(planar.read(x.view(np.float16))).max()
 
 
@@ -85,8 +85,8 @@ def test_softmax_and_norms(path: str, order: str, data: st.DataObject, axis: int
     with np.errstate(all="ignore"), using(path=path):
         assert_same_bits(norms.softmax(x, axis, adder), normalisation.softmax(x, axis, adder))
         for axes in ((axis,), (1, 2)):
-            wanted = normalisation.standardised(x, axes, 1e-5, adder)
-            assert_same_bits(norms.standardised(x, axes, 1e-5, adder), wanted)
+            wanted = normalisation.standardise(x, axes, 1e-5, adder)
+            assert_same_bits(norms.standardise(x, axes, 1e-5, adder), wanted)
             assert_same_bits(norms.by_length(x, axes, 1e-3, adder), normalisation.by_length(x, axes, 1e-3, adder))
 
 
@@ -119,7 +119,7 @@ def test_sums_whose_order_could_matter_go_the_golden_way(path: str) -> None:
     bits = np.random.default_rng(0).integers(0, 65536, (3, 12000)).astype(np.uint16)
     x = bits.view(np.float16)
     with np.errstate(all="ignore"), using(path=path):
-        assert_same_bits(norms.standardised(x, (1,), 1e-5, late), normalisation.standardised(x, (1,), 1e-5, late))
+        assert_same_bits(norms.standardise(x, (1,), 1e-5, late), normalisation.standardise(x, (1,), 1e-5, late))
         assert_same_bits(norms.softmax(x, 1, late), normalisation.softmax(x, 1, late))
 
 

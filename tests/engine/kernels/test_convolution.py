@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from aneforge.engine import golden, quantised
 from aneforge.engine.kernels.convolution import (
+    apply_gain_to_convolution,
+    apply_gain_to_winograd,
     convolution,
     convolution_total,
-    gained_convolution,
-    gained_winograd,
     int8_convolution,
     winograd_convolution,
     winograd_total,
@@ -219,9 +219,9 @@ def test_gain_and_offset_behind_sums(path: str, data: st.DataObject, axes: int, 
     x, weight = data.draw(tensors(case.images, case.kernels))
     gain, offset = data.draw(gains_and_offsets(case.kernels[0]))
     with using(path=path, threads=threads):
-        found = gained_convolution(x, weight, gain, offset, **case.window)
+        found = apply_gain_to_convolution(x, weight, gain, offset, **case.window)
     with using(golden=True):
-        wanted = gained_convolution(x, weight, gain, offset, **case.window)
+        wanted = apply_gain_to_convolution(x, weight, gain, offset, **case.window)
     np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16))
 
 
@@ -243,9 +243,9 @@ def test_gains_on_sums_that_lie_halfway_or_one_unit_beside(path: str, seed: int,
     offset = generator.choice([0.0, -0.0, -2048.0, 2048.0, 2.0**-24, 0.33325, 1e-300], 3) * gain
     kernels = weight.reshape(1, 4, 1, 1).repeat(3, axis=0)
     with np.errstate(over="ignore"), using(path=path):
-        found = gained_convolution(x, kernels, gain, None if alone else offset, groups=3)
+        found = apply_gain_to_convolution(x, kernels, gain, None if alone else offset, groups=3)
     with np.errstate(over="ignore"), using(golden=True):
-        wanted = gained_convolution(x, kernels, gain, None if alone else offset, groups=3)
+        wanted = apply_gain_to_convolution(x, kernels, gain, None if alone else offset, groups=3)
     np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16))
 
 
@@ -258,9 +258,9 @@ def test_gain_and_offset_behind_sums_of_winograd(path: str, data: st.DataObject)
     x, weight = data.draw(tensors(extents, (channels, extents[1], 3, 3)))
     gain, offset = data.draw(gains_and_offsets(channels))
     with using(path=path):
-        found = gained_winograd(x, weight, gain, offset)
+        found = apply_gain_to_winograd(x, weight, gain, offset)
     with using(golden=True):
-        wanted = gained_winograd(x, weight, gain, offset)
+        wanted = apply_gain_to_winograd(x, weight, gain, offset)
     np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16))
 
 
@@ -269,14 +269,16 @@ def test_a_gain_rounds_once_and_images_of_one_place_have_one_too() -> None:
     weight = np.ones((1, 2, 1, 1), np.float16)
     for golden_model in (False, True):
         with using(golden=golden_model):
-            assert gained_convolution(x, weight, np.array([1.0]), np.array([0.5])).ravel().tolist() == [2050.0] * 3
-            assert gained_convolution(x, weight, np.array([0.0]), None).ravel().tolist() == [0.0] * 3
-            beyond = gained_convolution(x * 20, weight, np.array([0.0]), None)
+            assert (
+                apply_gain_to_convolution(x, weight, np.array([1.0]), np.array([0.5])).ravel().tolist() == [2050.0] * 3
+            )
+            assert apply_gain_to_convolution(x, weight, np.array([0.0]), None).ravel().tolist() == [0.0] * 3
+            beyond = apply_gain_to_convolution(x * 20, weight, np.array([0.0]), None)
             assert beyond.ravel().tolist() == [0.0] * 3, "0 times an infinite sum"
     with pytest.raises(GraphError, match="a gain has one number for every output channel"):
-        gained_convolution(x, weight, np.ones(2), None)
+        apply_gain_to_convolution(x, weight, np.ones(2), None)
     with pytest.raises(GraphError, match="an offset has one number for every output channel"):
-        gained_convolution(x, weight, np.ones(1), np.ones(2))
+        apply_gain_to_convolution(x, weight, np.ones(1), np.ones(2))
 
 
 @on_every_path

@@ -208,7 +208,7 @@ def test_convolutions(
         gain, offset = np.linspace(-2, 3, 12), np.linspace(9, -30, 12)
         total = golden.convolution_sum(x, weight, **window).total()
         assert_same_bits(
-            convolution.gained_convolution(x, weight, gain, offset, **window),
+            convolution.apply_gain_to_convolution(x, weight, gain, offset, **window),
             golden.apply_gain(total, gain.reshape(12, 1, 1), offset.reshape(12, 1, 1)),
         )
 
@@ -225,7 +225,7 @@ def test_winograd(emulated: Emulated, data: st.DataObject, width: int) -> None:
         )
         gain = np.linspace(-2, 3, 9)
         assert_same_bits(
-            convolution.gained_winograd(x, weight, gain, None),
+            convolution.apply_gain_to_winograd(x, weight, gain, None),
             golden.apply_gain(golden.winograd_total(x, weight), gain.reshape(9, 1, 1), None),
         )
 
@@ -248,8 +248,8 @@ def test_elements_and_reductions(emulated: Emulated, data: st.DataObject) -> Non
         shift = planar.read(golden_reductions.mean(x, (1,), adder))
         numbers = planar.read(x) - shift
         factor = shift[:1] / 4
-        assert_same_bits(distances.scaled_distances(x, shift, factor), to_fp16(numbers * factor))
-        assert_same_bits(distances.squared_distances(x, shift), to_fp16(np.square(numbers)))
+        assert_same_bits(distances.compute_scaled_distances(x, shift, factor), to_fp16(numbers * factor))
+        assert_same_bits(distances.compute_squared_distances(x, shift), to_fp16(np.square(numbers)))
         assert distances.largest_magnitude(x) == np.abs(planar.read(x)).max()
         assert_same_bits(elements.lookup(x, elements.table_of(np.negative)), -x.astype(np.float64))
 

@@ -13,7 +13,7 @@ import calibrate_cost as tool
 from aneforge.analysis.cost import price
 from aneforge.analysis.files import checks, machines_file, measurements
 from aneforge.analysis.machine import machine_for
-from aneforge.commands.measured_programs import measured_program
+from aneforge.commands.measured_programs import build_measured_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ def test_energy_of_rows_whose_power_was_measured() -> None:
 
 def test_an_unknown_workload_is_an_error() -> None:
     with pytest.raises(ValueError, match="no program is known for the workload 'sorting'"):
-        measured_program("sorting", (4, 4))
+        build_measured_program("sorting", (4, 4))
 
 
 def test_the_figures_of_the_page_are_those_of_the_tool(repository: Path) -> None:

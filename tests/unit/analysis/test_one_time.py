@@ -16,10 +16,10 @@ import calibrate_cost as tool
 from aneforge.analysis.cost import cost_of, price
 from aneforge.analysis.files import checks, measurements
 from aneforge.analysis.machine import Basis, machine_of
-from aneforge.analysis.routes import assumed_route, calls_on, is_assumed, programs
+from aneforge.analysis.routes import calls_on, get_assumed_route, is_assumed, programs
 from aneforge.commands.benching import bench
 from aneforge.commands.checking import check
-from aneforge.commands.measured_programs import measured_program
+from aneforge.commands.measured_programs import build_measured_program
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.evidence import EvidenceKind
@@ -201,8 +201,8 @@ def test_published_programs_are_inside_the_interval_or_a_conflict(row: ProgramMe
 
 
 def test_the_figure_that_names_no_chip_is_in_no_interval() -> None:
-    (row,) = (row for row in programs() if not row.chip and row.route == assumed_route())
-    graph = measured_program(row.workload, row.shape)
+    (row,) = (row for row in programs() if not row.chip and row.route == get_assumed_route())
+    graph = build_measured_program(row.workload, row.shape)
     sure = [af.cost(graph, chip) for chip in ("m1", "m1-max", "m2-pro", "m4", "m5", "m5-pro")]
     assert all(row.high < found.low for found in sure), "then it could be that chip's, and T2 is settled"
 
@@ -219,7 +219,7 @@ def test_rows_of_the_large_tables_are_near_or_known_misses() -> None:
 
 @pytest.mark.parametrize(("chip", "slow"), [("m4", True), ("m4-max", True), ("m5-pro", False), ("m1", False)])
 def test_multiples_of_4096_channels_are_slow_where_that_was_seen(chip: str, *, slow: bool) -> None:
-    times = {count: af.cost(measured_program("conv1x1", (count, 64)), chip) for count in (4096, 4608)}
+    times = {count: af.cost(build_measured_program("conv1x1", (count, 64)), chip) for count in (4096, 4608)}
     assert (times[4096].microseconds > times[4608].microseconds) is slow
     parts = {part.name: part for part in times[4096].parts}
     assert ("weights of slow channel counts" in parts) is slow

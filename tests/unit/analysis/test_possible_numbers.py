@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.analysis.divergence.arithmetic import arithmetic_of_layer
-from aneforge.analysis.divergence.gathering import gather_of, resized_places
+from aneforge.analysis.divergence.gathering import gather_of, list_resized_places
 from aneforge.analysis.divergence.graphs import Strength, divergence
 from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept, pass_numbers
 from aneforge.analysis.divergence.possible import MOST_LAYERS_BACK, Possible, mask_of
@@ -79,8 +79,8 @@ def test_gathered_places_are_the_elements(size: tuple[int, int]) -> None:
 
 def test_a_resize_between_elements_is_no_gathering() -> None:
     attributes = {"size": (4,), "mode": "LINEAR", "sampling": "DEFAULT"}
-    assert resized_places(attributes, (2, 2)) is None
-    assert resized_places({**attributes, "size": (1, 2)}, (2, 2)).tolist() == [0, 1]  # pyright: ignore[reportOptionalMemberAccess] - it is there
+    assert list_resized_places(attributes, (2, 2)) is None
+    assert list_resized_places({**attributes, "size": (1, 2)}, (2, 2)).tolist() == [0, 1]  # pyright: ignore[reportOptionalMemberAccess] - it is there
 
 
 def test_products_that_choose_no_single_element_are_no_gatherings() -> None:

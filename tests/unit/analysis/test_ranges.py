@@ -19,7 +19,7 @@ from aneforge.analysis.ranges.analysis import Edge, ranges
 from aneforge.analysis.ranges.interval import ANYTHING, FINITE, Range, as_read, end_text, hull, of_values
 from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.analysis.ranges.reached import find_reached
-from aneforge.analysis.ranges.sums import TABLE_SLACK, slack, summed
+from aneforge.analysis.ranges.sums import TABLE_SLACK, add_up, slack
 from aneforge.compiler.compile import build_program
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.choices import choices
@@ -175,8 +175,8 @@ def test_sums_stay_within(order: str, count: int) -> None:
 
 def test_a_sum_of_positive_numbers_is_not_negative() -> None:
     adder = choices().reduction.orders["early"]
-    assert summed(Range(0.0, 1.0), 8, adder).low == 0.0
-    assert summed(Range(-1.0, 0.0), 8, adder).high == 0.0
+    assert add_up(Range(0.0, 1.0), 8, adder).low == 0.0
+    assert add_up(Range(-1.0, 0.0), 8, adder).high == 0.0
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,16 @@ from aneforge.analysis.routes import (
     Measures,
     RouteFigure,
     RouteStatus,
-    assumed_route,
     calls_on,
     figures_of,
+    get_assumed_route,
     is_assumed,
     one_time,
     programs,
     standing_of,
 )
 from aneforge.errors import DataFileError, NoDataError, UnknownNameError
-from aneforge.runtime.backends import known_backends
+from aneforge.runtime.backends import list_known_backends
 from aneforge.targets import database
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_names_of_a_route() -> None:
 
 
 def test_no_two_routes_share_a_name() -> None:
-    words = [module.squeezed(word) for known in af.routes() for word in (known.name, *known.also)]
+    words = [module.squeeze(word) for known in af.routes() for word in (known.name, *known.also)]
     assert len(words) == len(set(words))
 
 
@@ -116,9 +116,9 @@ def test_what_was_withdrawn_is_marked_and_counts_nowhere() -> None:
 
 
 def test_predictions_assume_the_recommended_route_and_its_wrappers() -> None:
-    assert af.route(assumed_route()).status is RouteStatus.RECOMMENDED
+    assert af.route(get_assumed_route()).status is RouteStatus.RECOMMENDED
     assert [known.name for known in af.routes() if is_assumed(known.name)] == ["e5rt", "mle5", "mle5_stream"]
-    assert af.cost(af.input((1, 8)).relu(), "m1").route == assumed_route()
+    assert af.cost(af.input((1, 8)).relu(), "m1").route == get_assumed_route()
 
 
 def test_programs_are_those_on_the_engine_that_can_be_priced() -> None:
@@ -128,7 +128,7 @@ def test_programs_are_those_on_the_engine_that_can_be_priced() -> None:
 
 
 def test_every_backend_has_a_standing() -> None:
-    found = {backend.name: standing_of(backend.name) for backend in known_backends()}
+    found = {backend.name: standing_of(backend.name) for backend in list_known_backends()}
     assert all(one.status is not RouteStatus.UNLISTED for one in found.values())
     assert all(one.device and one.recommendation for one in found.values())
     latencies = {name: one.latency.microseconds for name, one in found.items() if one.latency}

@@ -14,7 +14,7 @@ import pytest
 import aneforge as af
 from aneforge.cli import main
 from aneforge.cli.arguments import read_arrays
-from aneforge.commands.own_files import made_here
+from aneforge.commands.own_files import is_made_here
 from report_models import saved
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_arrays_of_others_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert FOREIGN in capsys.readouterr().err
     assert list(read_arrays(Path("y.npz"))) == ["golden"]
     assert main.run([*asked, "--force"]) == 0
-    assert made_here(Path("y.npz"))
+    assert is_made_here(Path("y.npz"))
     assert main.run(asked) == 0
 
 
@@ -100,7 +100,7 @@ def test_reports_replace_reports_and_nothing_else(form: str, capsys: pytest.Capt
     file, asked = Path("report"), (f"--{form}", "report")
     assert check_cnn(*asked) == 0
     written = file.read_bytes()
-    assert made_here(file)
+    assert is_made_here(file)
     assert check_cnn(*asked) == 0, "its own report is replaced"
     for other in (
         b"my notes\n",
@@ -152,7 +152,7 @@ def test_the_page_of_the_demo_replaces_no_other(capsys: pytest.CaptureFixture[st
     assert "no page was written" in capsys.readouterr().out
     assert page.read_text(encoding="utf-8") == "mine\n"
     assert main.run(["demo", "--force"]) == 0
-    assert made_here(page)
+    assert is_made_here(page)
 
 
 def test_weights_of_others_are_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,8 +78,8 @@ class FakeDevice:
 def private(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this machine one that has a user and a name, and a device."""
     refused = FakeDevice("closed", refused=f"no library at {HOME}/.cache/aneforge/lib.dylib, {USER}")
-    found = (*backends.known_backends(), FakeDevice(), refused)
-    monkeypatch.setattr(backends, "known_backends", lambda: found)
+    found = (*backends.list_known_backends(), FakeDevice(), refused)
+    monkeypatch.setattr(backends, "list_known_backends", lambda: found)
     monkeypatch.setenv("HOME", HOME)
     monkeypatch.setenv("USER", USER)
     monkeypatch.setattr("platform.node", lambda: f"{HOST}.local")

@@ -18,7 +18,7 @@ from aneforge.analysis.placement import Path as EnginePath
 from aneforge.analysis.ranges.analysis import Edge
 from aneforge.analysis.routes import routes
 from aneforge.analysis.segmenter import Device
-from aneforge.commands.explained_names import explained_operator, foreign_names, mil_names
+from aneforge.commands.explained_names import explain_operator, foreign_names, mil_names
 from aneforge.commands.explaining import explain
 from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.memory.plan import AllocationState, Memory
@@ -120,7 +120,7 @@ def test_every_name_that_is_printed_is_explained(kind: str) -> None:
 
 def test_operators_of_other_frameworks_are_those_that_the_importers_take() -> None:
     assert operator_names.FILE.read_text(encoding="utf-8") == operator_names.operator_names()
-    assert [name for name in foreign_names() if explained_operator(name) is None] == []
+    assert [name for name in foreign_names() if explain_operator(name) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from aneforge.compiler.memory.chip import on_chip
 from aneforge.compiler.memory.layout import Banks
 from aneforge.compiler.schedule.rules import rules
 from aneforge.formats.hwx.emission.coefficients import kernel_plans
-from aneforge.runtime.hwx.layer_steps import described_convolution
+from aneforge.runtime.hwx.layer_steps import describe_convolution
 from aneforge.targets import resolve, work_units
 
 
@@ -21,7 +21,7 @@ from aneforge.targets import resolve, work_units
 def test_lanes_and_tiles(outputs: int, side: int) -> None:
     weights = np.ones((outputs, 16, 1, 1), np.float16)
     (layer,) = compile_graph(af.conv(af.input((1, 16, side, side)), weights), "m1").program.layers
-    (plan,) = kernel_plans(described_convolution(layer))
+    (plan,) = kernel_plans(describe_convolution(layer))
     chosen = np.repeat(np.asarray(layer.choices["lanes"]), np.asarray(layer.choices["tiles"]))
     assert [tile.lanes for tile in plan.tiles] == chosen.tolist()
 

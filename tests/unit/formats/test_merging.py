@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import aneforge as af
-from aneforge.formats.shared.merging import MOST_AXES, merge_axes, merged_moves
+from aneforge.formats.shared.merging import MOST_AXES, merge_axes, merge_moves
 from aneforge.graph.node import build
 from aneforge.graph.reference import reference
 
@@ -62,7 +62,7 @@ def test_several_transposes_are_one(case: tuple[tuple[int, ...], tuple[int, ...]
 
 
 def test_pixels_become_channels_in_one_move() -> None:
-    assert merged_moves((1, 3, 4, 2, 4, 2), (0, 1, 3, 5, 2, 4)) == [((3, 4, 2, 4, 2), (0, 2, 4, 1, 3))]
+    assert merge_moves((1, 3, 4, 2, 4, 2), (0, 1, 3, 5, 2, 4)) == [((3, 4, 2, 4, 2), (0, 2, 4, 1, 3))]
 
 
 def test_what_somebody_reads_stays() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aneforge.errors import DataFileError
-from aneforge.targets.parsed_toml import kept_at, parse_toml
+from aneforge.targets.parsed_toml import keep_at, parse_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def kept(path: Path) -> Path:
-    found = kept_at(path)
+    found = keep_at(path)
     assert found is not None
     return found
 

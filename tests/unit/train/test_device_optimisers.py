@@ -10,7 +10,7 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning, UnknownNameError
-from aneforge.train.adam_in_graph import corrected_rate
+from aneforge.train.adam_in_graph import correct_rate
 from aneforge.train.device_optimisers import DeviceAdam, DeviceAdamFp16, DeviceSGD
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def exact_updates(eps: float) -> Array:
     for step, gradient in enumerate(drawn_gradients(), 1):
         first = 0.9 * first + 0.1 * gradient.astype(np.float64)
         second = 0.999 * second + 0.001 * gradient.astype(np.float64) ** 2
-        weight -= corrected_rate(0.01, step, (0.9, 0.999)) * first / (np.sqrt(second) + eps)
+        weight -= correct_rate(0.01, step, (0.9, 0.999)) * first / (np.sqrt(second) + eps)
     return weight
 
 
@@ -90,7 +90,7 @@ def test_the_documented_update_is_its_formula_in_fp16() -> None:
     assert first.dtype == second.dtype == np.float16
     np.testing.assert_allclose(first, [[6.4, -1.6]], rtol=1e-3)  # of the scaled gradient
     np.testing.assert_allclose(second, [[4.096, 0.256]], rtol=1e-3)
-    rate = float(np.float16(corrected_rate(0.01, 1, (0.9, 0.999))))
+    rate = float(np.float16(correct_rate(0.01, 1, (0.9, 0.999))))
     np.testing.assert_allclose(param.value, [[1 - rate * 6.4 / 4.096**0.5, -2 + rate * 1.6 / 0.256**0.5]], rtol=1e-3)
     assert (param.value == param.value.astype(np.float16)).all()
 

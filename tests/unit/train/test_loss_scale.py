@@ -11,7 +11,7 @@ import pytest
 import aneforge as af
 from aneforge.errors import CheckpointError, GraphError, GraphTypeError
 from aneforge.train.checkpoints import check_same
-from aneforge.train.saturation_guard import scaled_crops
+from aneforge.train.saturation_guard import find_scaled_crops
 from aneforge.train.scaled_layers import Products, exponent_counts
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_crops_of_scaled_values_bound_the_scale_where_they_are_copied_times_16(m
         assert len(texts) == 1
         assert "such slices of loss-scaled values in this program: 2, the first is slice[1, 2, 3, 4] at" in texts[0]
         assert "gradients must stay below 4094/256 = 16" in texts[0]
-        assert len(scaled_crops(trainer.programs.step.model.program, trainer.objective, trainer.parameters)) == 2
+        assert len(find_scaled_crops(trainer.programs.step.model.program, trainer.objective, trainer.parameters)) == 2
 
 
 def regression(loss_scale: Any, **options: Any) -> tuple[af.Trainer, af.Parameter, Array]:  # noqa: ANN401 - passed on

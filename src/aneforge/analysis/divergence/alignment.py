@@ -61,7 +61,7 @@ def align_programs(first: Program, second: Program, graphs: tuple[Graph, Graph],
         else:
             pairs.append((partner, layer))
     same = not names and len(graphs[0].nodes) == len(graphs[1].nodes)
-    return Alignment(tuple(pairs), tuple(grouped(list(there.values()), left, renamed)), same, renamed)
+    return Alignment(tuple(pairs), tuple(group(list(there.values()), left, renamed)), same, renamed)
 
 
 def is_identity(renamed: Mapping[int, int]) -> bool:
@@ -146,7 +146,7 @@ def does(layer: Layer, numbering: Numbering) -> tuple[object, ...]:
     return (layer.kind.name, attributes_key(layer.attributes), slots)
 
 
-def grouped(first: Sequence[Layer], second: Sequence[Layer], renamed: Mapping[int, int]) -> Iterable[Apart]:
+def group(first: Sequence[Layer], second: Sequence[Layer], renamed: Mapping[int, int]) -> Iterable[Apart]:
     """Yield the layers that have no partner, those that one another reads together."""
     parents: dict[str, str] = {}
 

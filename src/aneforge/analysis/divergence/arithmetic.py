@@ -25,7 +25,7 @@ from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.layers import label_wrong_join
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
-from aneforge.engine.normalisation import BY_PRODUCTS, added_epsilon, adds_products
+from aneforge.engine.normalisation import BY_PRODUCTS, adds_products, find_added_epsilon
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.constant import Int8Affine
 from aneforge.ops.groups.slicing import Region, region_index
@@ -194,7 +194,7 @@ def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
         _, read = next(iter(layer.refs()))
         if adds_products(target, cast("int", call.attributes["axis"]), read.type.rank):
             return Arithmetic(order=BY_PRODUCTS)
-    epsilon = added_epsilon(target, layer.number("epsilon")) if layer.kind.name in STANDARDISING else None
+    epsilon = find_added_epsilon(target, layer.number("epsilon")) if layer.kind.name in STANDARDISING else None
     if terms_of(layer) <= FEW_TERMS:
         return Arithmetic(epsilon=epsilon)
     order = str(switch(target, "reduction_order"))

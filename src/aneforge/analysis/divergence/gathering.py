@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.int32]
     Attributes = Mapping[str, AttributeValue]
 
-__all__ = ["Gather", "gather_of", "resized_places"]
+__all__ = ["Gather", "gather_of", "list_resized_places"]
 
 MOST_ELEMENTS = 1 << 22
 """Of what is gathered and of what it is gathered from: larger ones are not looked into."""
@@ -64,21 +64,21 @@ def gather_of(layer: Layer, target: Target, *, weights: bool = True) -> Gather |
     if max(source.type.size, layer.core_types[0].size) > MOST_ELEMENTS or not source.type.size:
         return None
     if layer.kind.name == "resize":
-        places = resized_places(layer.attributes, source.shape)
+        places = list_resized_places(layer.attributes, source.shape)
         return None if places is None else Gather(source, places, Passage.COMPUTED)
     call = call_of_layer(layer)
     if layer.kind.name in COPIES and call is not None and len(layer.operands) == 1:
-        operands = call.renamed({name: numbered(source) for name in layer.operands})
+        operands = call.renamed({name: number_places(source) for name in layer.operands})
         (copied,) = find_op(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
         return Gather(source, copied.astype(np.int32).reshape(-1) - 1, Passage.COPY)
     if call is None or not weights or layer.kind.name not in PRODUCT_KINDS:
         return None
     passage = passage_of_product(layer, call, target)
-    places = None if passage is None else chosen_places(layer, call, source)
+    places = None if passage is None else find_chosen_places(layer, call, source)
     return None if passage is None or places is None else Gather(source, places, passage)
 
 
-def numbered(source: Value) -> Array:
+def number_places(source: Value) -> Array:
     """Return a tensor whose elements are their own places, counted from one."""
     return np.arange(1.0, source.type.size + 1).reshape(source.shape)
 
@@ -86,7 +86,7 @@ def numbered(source: Value) -> Array:
 # Resizes.
 
 
-def resized_places(attributes: Attributes, shape: tuple[int, ...]) -> Places | None:
+def list_resized_places(attributes: Attributes, shape: tuple[int, ...]) -> Places | None:
     """Return the places that a resize reads; None where it reads between elements."""
     size = cast("tuple[int, ...]", attributes["size"])
     lead = shape[: len(shape) - len(size)]
@@ -128,7 +128,7 @@ def passage_of_product(layer: Layer, call: Call, target: Target) -> Passage | No
     return {"direct": Passage.SUM, "scaling": Passage.COMPUTED}.get(convolution_form(layer, call, target))
 
 
-def chosen_places(layer: Layer, call: Call, source: Value) -> Places | None:
+def find_chosen_places(layer: Layer, call: Call, source: Value) -> Places | None:
     """Return the element that every result of a product is; None where a weight is neither 0 nor 1, or not one is."""
     names = layer.kind.product
     weight = None if names is None else layer.weight(names.weight)
@@ -145,7 +145,7 @@ def chosen_places(layer: Layer, call: Call, source: Value) -> Places | None:
 
     if not np.array_equal(product(np.ones(source.shape)), np.ones(layer.core_types[0].shape)):
         return None
-    return (product(numbered(source)) - 1).astype(np.int32).reshape(-1)
+    return (product(number_places(source)) - 1).astype(np.int32).reshape(-1)
 
 
 def of_zeros_and_ones(weights: Array) -> bool:

@@ -40,16 +40,16 @@ class ByType(Numbering):
 
     def digest(self, constant: Constant) -> str:
         """Return the type and the encoding of a constant."""
-        return described(constant.type, constant.encoding)
+        return describe(constant.type, constant.encoding)
 
     def joined_digest(self, weights: Sequence[Dense], axis: int) -> str:
         """Return the type and the encoding of weights that are joined along an axis."""
         shape = list(weights[0].type.shape)
         shape[axis] = sum(weight.type.shape[axis] for weight in weights)
-        return described(TensorType(tuple(shape), weights[0].type.dtype), weights[0].encoding)
+        return describe(TensorType(tuple(shape), weights[0].type.dtype), weights[0].encoding)
 
 
-def described(kind: TensorType, encoding: str) -> str:
+def describe(kind: TensorType, encoding: str) -> str:
     """Return what stands for a constant that is not read."""
     return f"{kind} {encoding}"
 

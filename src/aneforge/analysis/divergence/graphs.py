@@ -457,8 +457,8 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
         strength, cause, detail = Strength.ROUNDINGS, Cause.FUSION, "what is fused after an operation differs"
     else:
         strength, cause = Strength.ROUNDINGS, Cause.SPLIT
-        detail = "; ".join(dict.fromkeys(notes)) or f"{named(apart.first)} against {named(apart.second)}"
-    return Difference(last.name, op_of(last), located(layers), strength, cause, bound, on_engine=True, detail=detail)
+        detail = "; ".join(dict.fromkeys(notes)) or f"{name_kinds(apart.first)} against {name_kinds(apart.second)}"
+    return Difference(last.name, op_of(last), locate(layers), strength, cause, bound, on_engine=True, detail=detail)
 
 
 def rebuilt(side: Side) -> list[tuple[object, ...]]:
@@ -494,7 +494,7 @@ def unexplained(together: Alignment, first: Side, second: Side) -> list[Differen
     ]
 
 
-def named(layers: Sequence[Layer]) -> str:
+def name_kinds(layers: Sequence[Layer]) -> str:
     """Return layers by their kinds, a few of them."""
     kinds = list(dict.fromkeys(layer.kind.name for layer in layers))
     return ", ".join(kinds[:4]) or "nothing"
@@ -506,6 +506,6 @@ def op_of(layer: Layer) -> str:
     return layer.kind.name if call is None else call.op
 
 
-def located(layers: Sequence[Layer]) -> Location | None:
+def locate(layers: Sequence[Layer]) -> Location | None:
     """Return the first place that layers name."""
     return next((layer.location for layer in layers if layer.location is not None), None)

@@ -106,7 +106,7 @@ def whole_of(parts: Sequence[Part | None], layer: Layer) -> Whole | None:
     known = [part for part in parts if part is not None]
     if len(known) != len(parts) or len({part.key for part in known}) != 1 or layer.attributes["interleave"]:
         return None
-    first, affine = known[0], joined_affine([part.affine for part in known], known[0].channels)
+    first, affine = known[0], join_affine([part.affine for part in known], known[0].channels)
     axis = layer.integer("axis") % layer.core_types[0].rank
     if axis != first.axis or (affine is None) != (first.affine is None):
         return None
@@ -134,7 +134,7 @@ def stages_key(slots: tuple[Stage, ...]) -> Key:
     return tuple((stage.kind.name, attributes_key(stage.attributes)) for stage in slots)
 
 
-def joined_affine(parts: list[Affine | None], axis: int) -> Affine | None:
+def join_affine(parts: list[Affine | None], axis: int) -> Affine | None:
     """Return the gain and offset of a whole whose parts have these; None where they do not fit together."""
     found = [part for part in parts if part is not None]
     if len(found) != len(parts) or any(part.vector and part.axis != axis for part in found):

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.divergence.arithmetic import arithmetic_of_layer
-from aneforge.analysis.divergence.gathering import MOST_ELEMENTS, gather_of, resized_places
+from aneforge.analysis.divergence.gathering import MOST_ELEMENTS, gather_of, list_resized_places
 from aneforge.analysis.divergence.hiding import Behind
 from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept
 from aneforge.analysis.divergence.possible import Possible
@@ -105,7 +105,7 @@ def texture_of(layer: Layer, program: Program) -> tuple[Places, Passage] | None:
         return None
     from aneforge.analysis.ranges.layer_ranges import range_of_layer  # noqa: PLC0415 - few programs have such a slot
 
-    places = resized_places(stage.attributes, kind.shape)
+    places = list_resized_places(stage.attributes, kind.shape)
     anything = {one.name: of_type(one.type.dtype) for one in layer.bottoms}
     core = range_of_layer(layer, anything, program.target).core
     # What computes never gives NaN, the one thing that a resize changes.

@@ -78,7 +78,7 @@ def predict_fp16_divergence(
         GraphTypeError: The kind is not a text, the shape or begin no list of integers, or max_abs no number.
     """
     name = find_kind(kind)
-    extents, begins, most = checked(shape, begin, max_abs)
+    extents, begins, most = check(shape, begin, max_abs)
     first, second = resolve(target_a), resolve(target_b)
     graph = Graph({"y": built(name, extents, begins)})
     ranges = {} if math.isinf(most) else dict.fromkeys(graph.inputs, most)
@@ -114,12 +114,12 @@ def find_kind(kind: str) -> str:
     raise UnknownNameError.of("kind of operation", kind, kinds())
 
 
-def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, ...], Begins, float]:
+def check(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, ...], Begins, float]:
     """Return a shape, where a slice begins along each axis counted from the front, and the largest magnitude.
 
     Without a begin it is empty, and without a magnitude that is infinite.
 
-    >>> checked((1, 8), (0, -2), None)
+    >>> check((1, 8), (0, -2), None)
     ((1, 8), (0, 6), inf)
 
     Raises:
@@ -179,7 +179,7 @@ def plainly(name: str, x: Tensor) -> Tensor:
     )
 
 
-def drawn(*shape: int) -> Array:
+def draw(*shape: int) -> Array:
     """Return weights: normal numbers, small enough that sums of many are moderate."""
     return np.random.default_rng(0).standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))
 
@@ -196,14 +196,14 @@ def cut_by_index(x: Tensor, begins: Begins) -> Tensor:
     return Tensor(build("slice_by_index", {"x": x}, {"begin": first, "end": tuple(x.shape)}))
 
 
-def cropped(x: Tensor, begins: Begins) -> Tensor:
+def crop(x: Tensor, begins: Begins) -> Tensor:
     """Return an image without what is before the begin of its last two axes."""
     whole = x.reshape(*(1,) * (IMAGE_RANK - len(x.shape)), *x.shape) if len(x.shape) < IMAGE_RANK else x
     top, left = (0, 0, *begins)[-2:]
     return image.crop(whole, top, 0, left, 0)
 
 
-def doubled(resize: Callable[[Tensor, int, int], Tensor]) -> Building:
+def double(resize: Callable[[Tensor, int, int], Tensor]) -> Building:
     """Return what makes an image twice as high and as wide."""
 
     def building(x: Tensor, _: Begins) -> Tensor:
@@ -229,7 +229,7 @@ def layer_norm(x: Tensor, _: Begins) -> Tensor:
     return rows_of(x).layer_norm(np.ones(x.shape[-1]), np.zeros(x.shape[-1]))
 
 
-def attended(x: Tensor, _: Begins) -> Tensor:
+def attend(x: Tensor, _: Begins) -> Tensor:
     """Return attention of queries, keys and values of one shape."""
     return attention.sdpa(x, inputs.input(x.shape), inputs.input(x.shape))
 
@@ -239,7 +239,7 @@ def variance(x: Tensor, _: Begins) -> Tensor:
     return (x - x.mean(-1)).square().mean(-1)
 
 
-def normalised(x: Tensor, _: Begins) -> Tensor:
+def normalise(x: Tensor, _: Begins) -> Tensor:
     """Return a batch normalisation by ones."""
     ones = np.ones(x.shape[1])
     return normalisation.batch_norm(x, ones, ones, ones, ones)
@@ -248,18 +248,18 @@ def normalised(x: Tensor, _: Begins) -> Tensor:
 FILLED: Mapping[str, Building] = {
     "avg_pool": lambda x, _: x.avg_pool(3),
     "max_pool": lambda x, _: x.max_pool(3),
-    "batch_norm": normalised,
-    "conv": lambda x, _: convolution.conv(x, drawn(CHANNELS, x.shape[1], 3, 3), pad=1),
-    "conv_transpose": lambda x, _: convolution.conv_transpose(x, drawn(x.shape[1], CHANNELS, 3, 3)),
-    "crop": cropped,
+    "batch_norm": normalise,
+    "conv": lambda x, _: convolution.conv(x, draw(CHANNELS, x.shape[1], 3, 3), pad=1),
+    "conv_transpose": lambda x, _: convolution.conv_transpose(x, draw(x.shape[1], CHANNELS, 3, 3)),
+    "crop": crop,
     "group_norm": lambda x, _: x.group_norm(np.ones(x.shape[1]), np.zeros(x.shape[1]), num_groups=1),
-    "linear": lambda x, _: x.linear(drawn(CHANNELS, x.shape[-1])),
-    "matmul": lambda x, _: x @ drawn(x.shape[-1], CHANNELS),
-    "resize": doubled(image.resize_bilinear),
-    "resize_bilinear": doubled(image.resize_bilinear),
-    "resize_nearest_neighbor": doubled(image.resize_nearest_neighbor),
+    "linear": lambda x, _: x.linear(draw(CHANNELS, x.shape[-1])),
+    "matmul": lambda x, _: x @ draw(x.shape[-1], CHANNELS),
+    "resize": double(image.resize_bilinear),
+    "resize_bilinear": double(image.resize_bilinear),
+    "resize_nearest_neighbor": double(image.resize_nearest_neighbor),
     "rms_norm": rms_norm,
-    "sdpa": attended,
+    "sdpa": attend,
     "slice_by_index": cut_by_index,
     "slice_by_size": cut,
 }

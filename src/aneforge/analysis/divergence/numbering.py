@@ -30,7 +30,7 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value
-from aneforge.compiler.passes.cuts import reduced
+from aneforge.compiler.passes.cuts import list_reduced_axes
 from aneforge.engine import reductions
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import is_float
@@ -229,7 +229,7 @@ class Numbering:
         call = call_of_layer(layer)
         if call is None or call.op not in BY_ROWS or joined or not isinstance(x, Value) or not is_float(x.type.dtype):
             return None
-        rows, result = rows_of(x.shape, reduced(layer)), layer.core_types[0].shape
+        rows, result = rows_of(x.shape, list_reduced_axes(layer)), layer.core_types[0].shape
 
         def reduction(kind: str, op: str) -> int:
             def made(source: int, seen: Key) -> int:

@@ -18,11 +18,11 @@ from aneforge.analysis.divergence.arithmetic import crops
 from aneforge.analysis.ranges.inner import nearest
 from aneforge.analysis.ranges.inside import inside, inside_seen, inside_slots
 from aneforge.analysis.ranges.interval import FINITE, hull, of_values
-from aneforge.analysis.ranges.layer_ranges import exact_pair, known_ref, range_of_layer, reads_absent, situation_of
+from aneforge.analysis.ranges.layer_ranges import exact_pair, get_known_ref, range_of_layer, reads_absent, situation_of
 from aneforge.analysis.ranges.product_ranges import LOST, ROUNDS_TO_EDGE
 from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, samples_given
 from aneforge.analysis.ranges.reached import find_reached
-from aneforge.analysis.ranges.sums import weighed
+from aneforge.analysis.ranges.sums import weigh
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
@@ -390,10 +390,10 @@ def largest(layer: Layer, found: Found, results: Range, known: Mapping[str, Rang
         return leaves
     if found.core.finite:
         return max(found.core.magnitude, leaves)
-    return unlimited(layer, found, known, program)
+    return compute_unlimited_magnitude(layer, found, known, program)
 
 
-def unlimited(layer: Layer, found: Found, known: Mapping[str, Range], program: Program) -> float:
+def compute_unlimited_magnitude(layer: Layer, found: Found, known: Mapping[str, Range], program: Program) -> float:
     """Return the magnitude of results, were there no limit: of pairs, squares, sums and products; else infinite."""
     call = call_of_layer(layer)
     if call is None:
@@ -437,7 +437,7 @@ def grid(layer: Layer, found: Found, typical: Mapping[str, float] | None) -> Ite
 def edge_of_attention(layer: Layer, known: Mapping[str, Range]) -> Concern:
     """Return how far sums of values, weighed by shares, are below the accumulator's edge; scores are told as inside."""
     value = layer.operand("value")
-    reach = weighed(known_ref(value, known).range.magnitude, value.type.shape[-2])
+    reach = weigh(get_known_ref(value, known).range.magnitude, value.type.shape[-2])
     return replace(below(Edge.ACCUMULATOR, reach, EDGE), what=BY_SHARES, advice=VALUES_DOWN)
 
 
@@ -448,7 +448,7 @@ def grid_of_attention(layer: Layer, known: Mapping[str, Range], typical: Mapping
     """
     query, key, value = (layer.operand(name) for name in ("query", "key", "value"))
     if typical is None:
-        magnitudes = [known_ref(ref, known).range.magnitude for ref in (query, key, value)]
+        magnitudes = [get_known_ref(ref, known).range.magnitude for ref in (query, key, value)]
         scores, weighed_size = magnitudes[0] * magnitudes[1], magnitudes[2]
     else:
         scores = typical_size(query, typical) * typical_size(key, typical)

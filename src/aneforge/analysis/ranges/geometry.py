@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.ranges.interval import RESULTS, Range, products, round_interval
-from aneforge.analysis.ranges.product_ranges import leaving, unweighed
+from aneforge.analysis.ranges.product_ranges import leaving, undo_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["GEOMETRY"]
 
 
-def crossed(situation: Situation) -> Range:
+def cross(situation: Situation) -> Range:
     """Return the range of cross products: differences of two products."""
     a, b = situation.range("a"), situation.range("b")
     exact = products(a, b)
@@ -36,7 +36,7 @@ def costs(situation: Situation) -> Range:
     return round_interval(0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high)))
 
 
-def chosen_points(situation: Situation) -> Range:
+def choose_points(situation: Situation) -> Range:
     """Return the range of points that are among those given, whichever they are."""
     points = situation.range("points")
     return points if points.finite else RESULTS
@@ -52,17 +52,17 @@ def between_least_and_most(situation: Situation) -> Range:
     return Range(0.0, 1.0) if situation.range("x").finite and situation.number("epsilon") >= 0 else RESULTS
 
 
-def correlated(situation: Situation) -> Range:
+def correlate(situation: Situation) -> Range:
     """Return the range of sums of products of a template with every window."""
     x, template = situation.look_up("x"), situation.look_up("template")
-    return leaving(unweighed(x.range, template.range, template.type.size, axis=0).total())
+    return leaving(undo_weights(x.range, template.range, template.type.size, axis=0).total())
 
 
 GEOMETRY: Mapping[str, Callable[[Situation], Range]] = {
     "cost_volume": costs,
-    "cross_correlation": correlated,
-    "cross_product": crossed,
-    "fps": chosen_points,
+    "cross_correlation": correlate,
+    "cross_product": cross,
+    "fps": choose_points,
     "minmax_norm": between_least_and_most,
     "radius_search": near_or_not,
 }

@@ -221,7 +221,7 @@ def powers_summed(situation: Situation) -> Iterator[Inner]:
 # Norms.
 
 
-def standardised(situation: Situation, axes: Axes) -> Iterator[Inner]:
+def standardise(situation: Situation, axes: Axes) -> Iterator[Inner]:
     """Yield the sums of a mean, and those of squared distances from it."""
     adder, x = adder_of(situation.target), situation.look_up("x")
     if x.values is not None:
@@ -232,12 +232,12 @@ def standardised(situation: Situation, axes: Axes) -> Iterator[Inner]:
     else:
         count = math.prod(x.type.shape[axis] for axis in axes)
         added = of_equal_terms(x.range.magnitude, same, count, adder, whole=False)
-        squared = squared_distances(x.range, count, adder)
+        squared = bound_squared_distances(x.range, count, adder)
     yield Inner(added, "sums of the mean", BEFORE_THE_NORM)
     yield Inner(squared, "sums of squares", BEFORE_THE_NORM)
 
 
-def squared_distances(x: Range, count: int, adder: AdderChoice) -> float:
+def bound_squared_distances(x: Range, count: int, adder: AdderChoice) -> float:
     """Return the largest partial sum of squared distances from a mean of so many numbers of an interval.
 
     None is farther from the mean than the others leave it, and the root of their mean square is no more than half of
@@ -252,12 +252,12 @@ def squared_distances(x: Range, count: int, adder: AdderChoice) -> float:
 
 def layer_norm(situation: Situation) -> Iterator[Inner]:
     """Yield the sums of a layer norm."""
-    yield from standardised(situation, axes_of(situation))
+    yield from standardise(situation, axes_of(situation))
 
 
 def instance_norm(situation: Situation) -> Iterator[Inner]:
     """Yield the sums of an instance norm."""
-    yield from standardised(situation, tuple(range(2, len(situation.shape("x")))))
+    yield from standardise(situation, tuple(range(2, len(situation.shape("x")))))
 
 
 # Functions of one element.
@@ -304,7 +304,7 @@ def division(situation: Situation) -> Iterator[Inner]:
     yield Inner(take_magnitude(found, 1 / least if least else math.inf), "the reciprocal", BEFORE_THE_DIVISION)
 
 
-def computed_gain(situation: Situation) -> Iterator[Inner]:
+def find_computed_gain(situation: Situation) -> Iterator[Inner]:
     """Yield the product with a gain that is computed at run time, where an offset is added to it."""
     if "gain" not in situation.operands or "offset" not in situation.operands:
         return
@@ -371,7 +371,7 @@ def reach_of(query: Array, key: Array) -> float:
 
 INNER: Mapping[str, Inside] = {
     "avg_pool": pool(same, BEFORE_THE_SUM, whole=False),
-    "dynamic_goc": computed_gain,
+    "dynamic_goc": find_computed_gain,
     "floor_div": division,
     "instance_norm": instance_norm,
     "l2_norm": reduction(squares, BEFORE_THE_NORM, whole=False),

@@ -14,7 +14,13 @@ import numpy as np
 
 from aneforge.analysis.ranges.inner import INNER, Inner, inner_of_affine
 from aneforge.analysis.ranges.interval import of_values
-from aneforge.analysis.ranges.layer_ranges import NO_VALUES, known_ref, range_of_layer, situation_of, situation_of_slot
+from aneforge.analysis.ranges.layer_ranges import (
+    NO_VALUES,
+    get_known_ref,
+    range_of_layer,
+    situation_of,
+    situation_of_slot,
+)
 from aneforge.analysis.ranges.situation import Known
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
@@ -49,7 +55,7 @@ def inside(
 ) -> Iterator[Inner]:
     """Yield the largest values inside the operation of a layer; `values` are those of a sample."""
     if layer.kind.name == GAIN_OFFSET:
-        yield from inner_of_affine(known_ref(layer.operand("input"), known, seen=values), affine_of_layer(layer))
+        yield from inner_of_affine(get_known_ref(layer.operand("input"), known, seen=values), affine_of_layer(layer))
         return
     call = call_of_layer(layer)
     if call is not None and call.op in INNER and is_float(layer.core_types[0].dtype):
@@ -78,7 +84,7 @@ def inside_seen(
     Of results that overflowed it is told how large they should have been.
     """
     yield from inside(layer, known, program, values)
-    yield from overflowed(layer, known, values)
+    yield from find_overflowed(layer, known, values)
     if not layer.epilogue or not is_float(layer.core_types[0].dtype):
         return
     found = range_of_layer(layer, known, program.target)
@@ -95,7 +101,7 @@ def inside_seen(
         yield from inside_slot(Known(before, seen, array), after, stage, program.target)
 
 
-def overflowed(layer: Layer, known: Mapping[str, Range], seen: Mapping[str, Array]) -> Iterator[Inner]:
+def find_overflowed(layer: Layer, known: Mapping[str, Range], seen: Mapping[str, Array]) -> Iterator[Inner]:
     """Yield the magnitude of results without a limit, where they are infinite and nothing that was read is.
 
     Behind slots a large value has come through functions that make it larger still, so there nothing is told.

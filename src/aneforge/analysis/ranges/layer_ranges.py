@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Found",
     "exact_pair",
-    "known_ref",
+    "get_known_ref",
     "range_of_layer",
     "reads_absent",
     "shares_along",
@@ -77,7 +77,7 @@ def range_of_layer(
     if reads_absent(layer):
         return unknown_layer(layer, target)
     if layer.kind.name == GAIN_OFFSET:
-        core = known_ref(layer.operand("input"), ranges).range
+        core = get_known_ref(layer.operand("input"), ranges).range
         affine = affine_of_layer(layer)
         return through(layer, affine_range(core, affine.gain, affine.offset), layer.epilogue.stages, target)
     call = call_of_layer(layer)
@@ -101,8 +101,8 @@ def range_of_layer(
 def unknown_layer(layer: Layer, target: Target) -> Found:
     """Return what a layer gives of which nothing is known but its slots, which may bound it."""
     if len(layer.results) > 1:
-        return Found(tuple(fitted(None, result.type) for result in layer.results), RESULTS)
-    return through(layer, fitted(None, layer.core_types[0]), layer.epilogue.stages, target)
+        return Found(tuple(fit(None, result.type) for result in layer.results), RESULTS)
+    return through(layer, fit(None, layer.core_types[0]), layer.epilogue.stages, target)
 
 
 def reads_absent(layer: Layer) -> bool:
@@ -137,11 +137,11 @@ def known_of(
 ) -> Known | tuple[Known, ...]:
     """Return what is known of an operand."""
     if isinstance(argument, tuple):
-        return tuple(known_ref(ref, ranges, shares, seen) for ref in argument)
-    return known_ref(argument, ranges, shares, seen)
+        return tuple(get_known_ref(ref, ranges, shares, seen) for ref in argument)
+    return get_known_ref(argument, ranges, shares, seen)
 
 
-def known_ref(
+def get_known_ref(
     ref: Ref,
     ranges: Mapping[str, Range],
     shares: Mapping[str, int] = NO_SHARES,
@@ -151,7 +151,7 @@ def known_ref(
     if isinstance(ref, Value):
         return Known(ref.type, ranges[ref.name], seen.get(ref.name), shares.get(ref.name), ref.name)
     if isinstance(ref, Declared):
-        return Known(ref.type, fitted(None, ref.type))
+        return Known(ref.type, fit(None, ref.type))
     values = ref.dense()
     return Known(ref.type, found_once(values, "interval", of_values), values)
 
@@ -255,7 +255,7 @@ def situation_of_slot(entering: Known, after: TensorType, stage: Stage, target: 
     """Return a slot that is a call as an operation of the table."""
     call = call_of_kind(stage.kind, stage.attributes, entering.type.shape)
     assert call is not None, "only gain and offset is not a call"  # noqa: S101 - the caller looked
-    constants = {name: known_ref(one, NO_RANGES) for name, one in stage.operands.items()}
+    constants = {name: get_known_ref(one, NO_RANGES) for name, one in stage.operands.items()}
     operands = call.renamed({stage.kind.flowing: entering, **constants})
     return Situation(call.op, call.attributes, cast("dict[str, Known]", operands), (after,), target)
 
@@ -269,10 +269,10 @@ def ranges_of(situation: Situation) -> list[Range]:
         x = situation.range("x")
         return [x if place == 0 else indices(situation) for place, _ in enumerate(situation.results)]
     found = range_of(situation)
-    return [fitted(found, kind) for kind in situation.results]
+    return [fit(found, kind) for kind in situation.results]
 
 
-def fitted(found: Range | None, kind: TensorType) -> Range:
+def fit(found: Range | None, kind: TensorType) -> Range:
     """Return a range within what an element type holds."""
     if found is None:
         return RESULTS if is_float(kind.dtype) else of_type(kind.dtype)
@@ -294,7 +294,7 @@ def range_of(situation: Situation) -> Range | None:
         return PAIRS[op](situation)
     if op in MORE and not whole:
         return MORE[op](situation)
-    return moved(situation) or stated(situation)
+    return move(situation) or get_stated_range(situation)
 
 
 def indices(situation: Situation) -> Range:
@@ -303,7 +303,7 @@ def indices(situation: Situation) -> Range:
     return Range(0.0, float(max(np.prod(shape, dtype=np.int64) - 1, 0)))
 
 
-def stated(situation: Situation) -> Range | None:
+def get_stated_range(situation: Situation) -> Range | None:
     """Return the range that the op table states; None where it states none."""
     codomain = find_op(situation.op).codomain_for(situation.attributes)
     if codomain.magnitude == math.inf:
@@ -311,20 +311,20 @@ def stated(situation: Situation) -> Range | None:
     return round_interval(number(codomain.low), number(codomain.high))
 
 
-def moved(situation: Situation) -> Range | None:
+def move(situation: Situation) -> Range | None:
     """Return the range of an operation that moves elements or reads between them; None for any other."""
     movement = find_op(situation.op).movement
     if movement is None:
         return None
     if situation.op in CROPS:
-        return cropped(situation)
+        return crop(situation)
     real = is_float(situation.results[0].dtype)
     added = [number(one) if real else one for one in movement.added(situation.attributes)]
     found = hull([*situation.ranges(movement.operands), *(Range(one, one) for one in added)])
     return round_interval(found.low, found.high) if real and movement.taking is not Taking.PLACED else found
 
 
-def cropped(situation: Situation) -> Range:
+def crop(situation: Situation) -> Range:
     """Return the range of a slice: that of what it is cut from, or what the fixed-point crop makes of it."""
     x = situation.range("x")
     if not crops(situation.op, situation.attributes, situation.look_up("x").type, situation.target):

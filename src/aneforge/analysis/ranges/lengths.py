@@ -83,7 +83,7 @@ def begin_length(layer: Layer, known: Mapping[str, Length]) -> Length | None:
     if layer.kind.name == GAIN_OFFSET:
         read = layer.operand("input")
         held = known.get(read.name) if isinstance(read, Value) else None
-        return held and shifted(held, affine_of_layer(layer))
+        return held and shift(held, affine_of_layer(layer))
     call = call_of_layer(layer)
     if call is None or not layer.bottoms:
         return None
@@ -114,12 +114,12 @@ def add_squares(held: Length, call: Call, kind: TensorType) -> Length | None:
 def behind(held: Length, stage: Stage, kind: TensorType) -> Length | None:
     """Return what leaves a slot."""
     if stage.kind.name == GAIN_OFFSET:
-        return shifted(held, affine_of_stage(stage, kind.rank))
+        return shift(held, affine_of_stage(stage, kind.rank))
     call = call_of_kind(stage.kind, stage.attributes, kind.shape)
     return None if call is None else by_function(held, call.op, call.attributes)
 
 
-def shifted(held: Length, affine: Affine) -> Length | None:
+def shift(held: Length, affine: Affine) -> Length | None:
     """Return a sum or length with an epsilon added, which makes it no smaller."""
     larger = affine.gain is None and (affine.offset is None or bool((affine.offset >= 0).all()))
     return held if larger and held.form in (Form.SUM, Form.LENGTH) else None

@@ -159,7 +159,7 @@ def quotients(situation: Situation) -> Range:
     return round_interval(exact.low, exact.high)
 
 
-def floored_quotients(situation: Situation) -> Range:
+def floor_quotients(situation: Situation) -> Range:
     """Return the range of a quotient that is rounded down."""
     found = quotients(situation)
     return round_interval(np.floor(found.low), np.floor(found.high))
@@ -209,7 +209,7 @@ def scaled(situation: Situation) -> Range:
     return round_interval(found.low, found.high)
 
 
-def chosen(situation: Situation) -> Range:
+def choose(situation: Situation) -> Range:
     """Return the range of a choice between a and b."""
     return hull([situation.range("a"), situation.range("b")])
 
@@ -265,7 +265,7 @@ def softplus_parametric(situation: Situation) -> Range:
     return round_interval(found.low, found.high)
 
 
-def quantised(situation: Situation) -> Range:
+def quantise(situation: Situation) -> Range:
     """Return the range of x / scale in integers, plus the zero point, within the type."""
     x, axis = situation.range("x" if "x" in situation.operands else "input"), None
     scale, zero = parameters(situation, axis)
@@ -276,7 +276,7 @@ def quantised(situation: Situation) -> Range:
     return Range(float(found.min()), float(found.max()))
 
 
-def dequantised(situation: Situation) -> Range:
+def dequantise(situation: Situation) -> Range:
     """Return the range of scale · (q − zero point)."""
     x, axis = situation.range("x" if "x" in situation.operands else "input"), None
     scale, zero = parameters(situation, axis)
@@ -294,19 +294,19 @@ def parameters(situation: Situation, axis: int | None) -> tuple[Array, Array]:
 
 PAIRS: Mapping[str, Callable[[Situation], Range]] = {
     "add": sums,
-    "dequantize": dequantised,
+    "dequantize": dequantise,
     "dynamic_goc": gains,
-    "floor_div": floored_quotients,
+    "floor_div": floor_quotients,
     "maximum": larger,
     "minimum": smaller,
     "mul": multiples,
     "pe_goc": gains,
     "pow": powers,
     "prelu": slopes,
-    "quantize": quantised,
+    "quantize": quantise,
     "real_div": quotients,
     "scaled_elementwise": scaled,
-    "select": chosen,
+    "select": choose,
     "softplus_parametric": softplus_parametric,
     "sub": differences,
 }

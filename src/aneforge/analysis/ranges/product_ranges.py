@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["LOST", "ROUNDS_TO_EDGE", "Total", "leaving", "total_of", "unweighed"]
+__all__ = ["LOST", "ROUNDS_TO_EDGE", "Total", "leaving", "total_of", "undo_weights"]
 
 LOST = 2.0**-15
 """What a product loses at most: one that is dropped is below it, one that is rounded moves by a quarter of it."""
@@ -93,7 +93,7 @@ class Terms:
             # What overflowed is infinite for a gain after it, not the number that the engine reads.
             low, high = (
                 np.where(np.abs(end) > FP16_MAX, np.copysign(np.inf, end), end)
-                for end in rounded_ends(self.low, self.high)
+                for end in round_ends(self.low, self.high)
             )
             return Total(low, high, 0.0, 1, self.largest, self.axis)
         low, high = self.low - self.lost, self.high + self.lost
@@ -117,7 +117,7 @@ def total_of(situation: Situation, form: str, start: Array | None = None, axis: 
         case "conv" | "conv_transpose":
             found = windows(situation, x, weight, form)
         case "linear":
-            found = weighed(x.range, sums_of(weight, 0), weight, axis=-1, terms=weight.type.shape[1])
+            found = weigh(x.range, sums_of(weight, 0), weight, axis=-1, terms=weight.type.shape[1])
         case _:
             found = matrices(situation, x, weight)
     along = (axis - found.axis) % situation.results[0].rank == 0 if situation.results[0].rank else True
@@ -158,19 +158,19 @@ def windows(situation: Situation, x: Known, weight: Known, form: str) -> Terms:
         groups = int(situation.number("groups"))
         sums = sums._replace(positive=np.tile(sums.positive, groups), negative=np.tile(sums.negative, groups))
     padded = transposed or any(situation.integers("pad"))
-    found = weighed(x.range, sums, weight, axis=1, terms=terms, padded=padded)
+    found = weigh(x.range, sums, weight, axis=1, terms=terms, padded=padded)
     if form == "winograd":
-        return transformed(found, x.range, weight)
-    return scaled(found) if form == "scaling" else found
+        return transform(found, x.range, weight)
+    return scale(found) if form == "scaling" else found
 
 
-def scaled(found: Terms) -> Terms:
+def scale(found: Terms) -> Terms:
     """Return the results of a convolution that runs as a scaling: rounded, and rounded again after an offset."""
-    low, high = rounded_ends(found.low, found.high)
+    low, high = round_ends(found.low, found.high)
     return replace(found, low=low, high=high, scaling=True)
 
 
-def rounded_ends(low: Array, high: Array) -> tuple[Array, Array]:
+def round_ends(low: Array, high: Array) -> tuple[Array, Array]:
     """Return the ends of intervals, rounded to fp16 and read again."""
     return read(host_fp16(to_fp16(low))), read(host_fp16(to_fp16(high)))
 
@@ -180,22 +180,22 @@ def matrices(situation: Situation, x: Known, y: Known) -> Terms:
     flipped = bool(situation.attributes["transpose_y"])
     terms = x.type.shape[-2] if situation.attributes["transpose_x"] and x.type.rank > 1 else x.type.shape[-1]
     sums = sums_of(y, 0 if flipped else 1) if y.type.rank == 2 else None
-    found = weighed(x.range, sums, y, axis=-1, terms=terms)
+    found = weigh(x.range, sums, y, axis=-1, terms=terms)
     summed = x.type.rank - (2 if situation.attributes["transpose_x"] and x.type.rank > 1 else 1)
-    return averaged(found, y.range) if x.shares_along == summed and sums is None else found
+    return average(found, y.range) if x.shares_along == summed and sums is None else found
 
 
-def averaged(found: Terms, y: Range) -> Terms:
+def average(found: Terms, y: Range) -> Terms:
     """Return the terms of sums of numbers that are weighed by shares: they add up to little more than one number."""
     exact = products(Range(0.0, shares_total(found.terms)), y)
     low, high = np.array([exact.low]), np.array([exact.high])
     return replace(found, low=low, high=high, above=np.maximum(high, 0.0), below=np.maximum(-low, 0.0))
 
 
-def weighed(x: Range, sums: WeightSums | None, weight: Known, *, axis: int, terms: int, padded: bool = False) -> Terms:
+def weigh(x: Range, sums: WeightSums | None, weight: Known, *, axis: int, terms: int, padded: bool = False) -> Terms:
     """Return the terms of sums of numbers of an interval, weighed; with padding zeros stand among them."""
     if sums is None:
-        found = unweighed(x, weight.range, terms, axis=axis)
+        found = undo_weights(x, weight.range, terms, axis=axis)
     else:
         positive, negative = sums.positive, sums.negative
         low, high = positive * x.low - negative * x.high, positive * x.high - negative * x.low
@@ -208,7 +208,7 @@ def weighed(x: Range, sums: WeightSums | None, weight: Known, *, axis: int, term
     return replace(found, low=np.minimum(found.low, -found.below), high=np.maximum(found.high, found.above))
 
 
-def unweighed(x: Range, y: Range, terms: int, *, axis: int) -> Terms:
+def undo_weights(x: Range, y: Range, terms: int, *, axis: int) -> Terms:
     """Return the terms of sums of products of two intervals."""
     exact = products(x, y)
     low, high = np.array([terms * exact.low]), np.array([terms * exact.high])
@@ -216,7 +216,7 @@ def unweighed(x: Range, y: Range, terms: int, *, axis: int) -> Terms:
     return Terms(low, high, above, below, terms, max(-exact.low, exact.high), axis, terms * LOST)
 
 
-def transformed(found: Terms, x: Range, weight: Known) -> Terms:
+def transform(found: Terms, x: Range, weight: Known) -> Terms:
     """Return the terms of a Winograd convolution: both factors are transformed and rounded to fp16 before.
 
     Data are differences and sums of two columns, kernels sums of up to three; each is moved by half a unit of fp16. A

@@ -54,7 +54,7 @@ def find_reached(layer: Layer, target: Target, values: Mapping[str, Array]) -> f
         # Sums and differences of four sums leave, so which of their terms are positive is no one's to say.
         pads = pads_of(x.shape[2:], weights.shape[2:], cast("ConvAttributes", call.attributes))
         begun = np.abs(start).reshape(-1, 1, 1, 1)
-        return float((transformed_magnitudes(x, weights, pads) + begun).max(initial=0.0))
+        return float((transform_magnitudes(x, weights, pads) + begun).max(initial=0.0))
     (terms,) = layer.kind.evaluate({first: x, second: weights}, layer.attributes)
     (magnitudes,) = layer.kind.evaluate({first: np.abs(x), second: np.abs(weights)}, layer.attributes)
     positive = (magnitudes + np.abs(start) + terms + start) / 2
@@ -76,7 +76,7 @@ def start_of(layer: Layer) -> Array:
     return np.zeros(()) if laid is None else read(laid)
 
 
-def transformed_magnitudes(x: Array, weights: Array, pads: list[tuple[int, int]]) -> Array:
+def transform_magnitudes(x: Array, weights: Array, pads: list[tuple[int, int]]) -> Array:
     """Return the sums of magnitudes of transformed and combined sums: [Cout, N, rows, tiles]."""
     (top, bottom), (left, right) = pads
     width = x.shape[3] + left + right - 2

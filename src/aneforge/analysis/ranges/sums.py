@@ -13,7 +13,7 @@ import numpy as np
 
 from aneforge.analysis.ranges.interval import RESULTS, Range, hull, products, round_interval
 from aneforge.analysis.ranges.pointwise import Attributes, table
-from aneforge.engine.normalisation import added_epsilon
+from aneforge.engine.normalisation import find_added_epsilon
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aneforge.ops.windows import Slide
     from aneforge.targets import Target
 
-__all__ = ["SUMS", "ends_of", "shares_total", "slack_of", "summed", "weighed"]
+__all__ = ["SUMS", "add_up", "ends_of", "shares_total", "slack_of", "weigh"]
 
 HALF_ULP = 2.0**-11
 """The share of a number by which a rounding to fp16 moves it at most."""
@@ -55,7 +55,7 @@ def slack_of(target: Target) -> float:
     return slack(adder_of(target))
 
 
-def summed(x: Range, count: int, adder: AdderChoice) -> Range:
+def add_up(x: Range, count: int, adder: AdderChoice) -> Range:
     """Return the interval of a sum of so many numbers of an interval, before its last rounding.
 
     A partial sum that overflows goes on as 2^16, which is less than the exact one; so an end keeps its sign, and what
@@ -96,17 +96,17 @@ def count_of(situation: Situation) -> int:
 
 def total(situation: Situation) -> Range:
     """Return the range of a sum."""
-    found = summed(situation.range("x"), count_of(situation), adder_of(situation.target))
+    found = add_up(situation.range("x"), count_of(situation), adder_of(situation.target))
     return round_interval(found.low, found.high)
 
 
 def mean(situation: Situation) -> Range:
     """Return the range of a mean."""
     count = count_of(situation)
-    return scaled_down(summed(situation.range("x"), count, adder_of(situation.target)), count)
+    return scale_down(add_up(situation.range("x"), count, adder_of(situation.target)), count)
 
 
-def scaled_down(found: Range, count: int) -> Range:
+def scale_down(found: Range, count: int) -> Range:
     """Return a sum times 1 / n, which is held in fp32."""
     factor = float(np.float32(1.0) / np.float32(max(count, 1)))
     return round_interval(found.low * factor, found.high * factor)
@@ -120,7 +120,7 @@ def squares_of(x: Range) -> Range:
 
 def total_of_squares(situation: Situation) -> Range:
     """Return the range of a sum of squares."""
-    found = summed(squares_of(situation.range("x")), count_of(situation), adder_of(situation.target))
+    found = add_up(squares_of(situation.range("x")), count_of(situation), adder_of(situation.target))
     return round_interval(found.low, found.high)
 
 
@@ -128,7 +128,7 @@ def total_of_magnitudes(situation: Situation) -> Range:
     """Return the range of a sum of magnitudes."""
     x = situation.range("x")
     least = 0.0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-    found = summed(Range(least, x.magnitude), count_of(situation), adder_of(situation.target))
+    found = add_up(Range(least, x.magnitude), count_of(situation), adder_of(situation.target))
     return round_interval(found.low, found.high)
 
 
@@ -153,7 +153,7 @@ def log_of_powers(situation: Situation) -> Range:
 
 def square_of_total(situation: Situation) -> Range:
     """Return the range of the square of a sum that was not rounded before."""
-    found = summed(situation.range("x"), count_of(situation), adder_of(situation.target))
+    found = add_up(situation.range("x"), count_of(situation), adder_of(situation.target))
     least = 0.0 if found.low <= 0 <= found.high else min(abs(found.low), abs(found.high))
     return round_interval(least * least, found.magnitude * found.magnitude)
 
@@ -161,7 +161,7 @@ def square_of_total(situation: Situation) -> Range:
 # Pooling.
 
 
-def pooled_count(situation: Situation) -> tuple[int, bool]:
+def count_pooled(situation: Situation) -> tuple[int, bool]:
     """Return how many numbers a window adds, and whether it can see padding."""
     attributes = cast("PoolAttributes", situation.attributes)
     along = pool_slides(situation.shape("x")[2:], attributes)
@@ -174,9 +174,9 @@ def pooled_count(situation: Situation) -> tuple[int, bool]:
 
 def average(situation: Situation) -> Range:
     """Return the range of averages of windows; excluded padding makes the count smaller, never the average larger."""
-    count, padded = pooled_count(situation)
+    count, padded = count_pooled(situation)
     x = situation.range("x")
-    found = scaled_down(summed(x, count, adder_of(situation.target)), count)
+    found = scale_down(add_up(x, count, adder_of(situation.target)), count)
     off = slack_of(situation.target) * x.magnitude
     part = round_interval(x.low - off, x.high + off)
     return hull([found, part, Range(0.0, 0.0)]) if padded else found
@@ -196,12 +196,12 @@ def ends_of(slide: Slide) -> tuple[int, int]:
 
 def euclidean(situation: Situation) -> Range:
     """Return the range of the root of sums of squares of windows; padding adds nothing."""
-    _, padded = pooled_count(situation)
+    _, padded = count_pooled(situation)
     along = pool_slides(situation.shape("x")[2:], cast("PoolAttributes", situation.attributes))
     count = math.prod(ends_of(slide)[0] for slide in along)
     squares = squares_of(situation.range("x"))
     seen = hull([squares, Range(0.0, 0.0)]) if padded else squares
-    found = summed(seen, count, adder_of(situation.target))
+    found = add_up(seen, count, adder_of(situation.target))
     return from_table("sqrt", round_interval(found.low, found.high))
 
 
@@ -213,7 +213,7 @@ def softmax(_: Situation) -> Range:
     return round_interval(0.0, 1.0 + 8 * TABLE_SLACK)
 
 
-def standardised(x: Range, count: int, epsilon: float, off: float) -> Range:
+def standardise(x: Range, count: int, epsilon: float, off: float) -> Range:
     """Return the range of (x − μ) · rsqrt(σ² + epsilon).
 
     A distance d from the mean adds d² to the variance, so the result is at most √n; below 2^-7 a square loses its bits
@@ -241,8 +241,8 @@ def affine(found: Range, situation: Situation) -> Range:
 def layer_norm(situation: Situation) -> Range:
     """Return the range of a layer norm."""
     off = slack_of(situation.target)
-    epsilon = added_epsilon(situation.target, situation.number("epsilon"))
-    found = standardised(situation.range("x"), count_of(situation), epsilon, off)
+    epsilon = find_added_epsilon(situation.target, situation.number("epsilon"))
+    found = standardise(situation.range("x"), count_of(situation), epsilon, off)
     return affine(found, situation)
 
 
@@ -250,14 +250,14 @@ def instance_norm(situation: Situation) -> Range:
     """Return the range of an instance norm."""
     count = math.prod(situation.shape("x")[2:])
     off = slack_of(situation.target)
-    epsilon = added_epsilon(situation.target, situation.number("epsilon"))
-    return affine(standardised(situation.range("x"), count, epsilon, off), situation)
+    epsilon = find_added_epsilon(situation.target, situation.number("epsilon"))
+    return affine(standardise(situation.range("x"), count, epsilon, off), situation)
 
 
 def l2_norm(situation: Situation) -> Range:
     """Return the range of x times the reciprocal root of Σ x², which is at least epsilon.
 
-    As for `standardised`, but nothing is divided by a count: a number is no larger than the length that holds it. From
+    As for `standardise`, but nothing is divided by a count: a number is no larger than the length that holds it. From
     2^-10 on a square, and a sum that it is alone in, are off by a sixteenth at most.
     """
     x, epsilon = situation.range("x"), float(np.float32(situation.number("epsilon")))
@@ -274,7 +274,7 @@ def shares_total(count: int) -> float:
     return min((1.0 + 8 * TABLE_SLACK) * count, 1.0 + 16 * TABLE_SLACK + count * HALF_ULP)
 
 
-def weighed(magnitude: float, count: int) -> float:
+def weigh(magnitude: float, count: int) -> float:
     """Return how large sums of so many values get that are weighed by shares, each product rounded to the grid."""
     return magnitude * shares_total(count) + count * 2.0**-15
 
@@ -282,12 +282,12 @@ def weighed(magnitude: float, count: int) -> float:
 def attention(situation: Situation) -> Range:
     """Return the range of attention: values weighed by shares, added on the multiply-accumulate path."""
     value = situation.range("value")
-    most = weighed(value.magnitude, situation.shape("value")[-2])
+    most = weigh(value.magnitude, situation.shape("value")[-2])
     high = most if most < 2.0**15 * (1 - HALF_ULP) else FP16_INFINITY
     return Range(-high if value.low < 0 else 0.0, high if value.high > 0 else 0.0)
 
 
-def cumulated(situation: Situation) -> Range:
+def cumulate(situation: Situation) -> Range:
     """Return the range of running sums, exact and rounded once."""
     x = situation.range("x")
     if not x.finite:
@@ -309,7 +309,7 @@ def response(situation: Situation) -> Range:
 
 SUMS: Mapping[str, Callable[[Situation], Range]] = {
     "avg_pool": average,
-    "cumsum": cumulated,
+    "cumsum": cumulate,
     "instance_norm": instance_norm,
     "l2_norm": l2_norm,
     "l2_pool": euclidean,

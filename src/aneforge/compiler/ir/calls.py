@@ -71,7 +71,7 @@ def block(layer: Layer) -> Call:
     return Call("slice_by_size", {"input": "x"}, dict(layer.attributes))
 
 
-def strided_block(layer: Layer) -> Call:
+def stride_block(layer: Layer) -> Call:
     """Return the call of a slice of any step."""
     begin, size, step = (layer.integers(name) for name in ("begin", "size", "step"))
     end = tuple(first + (count - 1) * by + 1 for first, count, by in zip(begin, size, step, strict=True))
@@ -106,7 +106,7 @@ OWN_FORMS: Mapping[str, Callable[[Layer], Call]] = {
     "matmul": matmul,
     "resize": resized,
     "slice": block,
-    "strided_slice": strided_block,
+    "strided_slice": stride_block,
 }
 
 

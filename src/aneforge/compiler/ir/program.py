@@ -129,7 +129,7 @@ class Program:
         """Every constant by its symbol: the layer and the place in which it is first read."""
         symbols: dict[Constant, str] = {}
         for layer in self.layers:
-            for place, number, constant in numbered(layer.constants()):
+            for place, number, constant in number_constants(layer.constants()):
                 symbols.setdefault(constant, f"{layer.name}.{place}{number or ''}")
         return {symbol: constant for constant, symbol in symbols.items()}
 
@@ -178,7 +178,7 @@ class Program:
         return as_html(f"{self!r}\n{self}")
 
 
-def numbered(places: Iterable[tuple[str, Constant]]) -> Iterator[tuple[str, int, Constant]]:
+def number_constants(places: Iterable[tuple[str, Constant]]) -> Iterator[tuple[str, int, Constant]]:
     """Count the constants of one place, such as those in a list."""
     seen: dict[str, int] = {}
     for place, constant in places:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from aneforge.compiler.lower.emitter import Emitter, Rule
     from aneforge.ops.types import Array
 
-__all__ = ["RULES", "folded"]
+__all__ = ["RULES", "fold"]
 
 MOST_ELEMENTS = 2**24
 """Largest constant that is computed when a program is compiled."""
 
 
-def folded(emit: Emitter) -> tuple[Ref, ...] | None:
+def fold(emit: Emitter) -> tuple[Ref, ...] | None:
     """Return the results of an operation on constants alone, where its element type holds them without rounding."""
     node = emit.node
     known = not any(isinstance(ref, Value) for argument in emit.operands.values() for ref in each(argument))
@@ -34,7 +34,7 @@ def folded(emit: Emitter) -> tuple[Ref, ...] | None:
         return None
     held = [cast("Constant", ref) for argument in emit.operands.values() for ref in each(argument)]
     if any(isinstance(one, Declared) for one in held):
-        return moved_weights(emit, held)
+        return move_weights(emit, held)
     if sum(kind.size for kind in node.types) > MOST_ELEMENTS:
         return None
     arrays = {
@@ -53,7 +53,7 @@ def folded(emit: Emitter) -> tuple[Ref, ...] | None:
     return tuple(kept)
 
 
-def moved_weights(emit: Emitter, held: list[Constant]) -> tuple[Ref, ...] | None:
+def move_weights(emit: Emitter, held: list[Constant]) -> tuple[Ref, ...] | None:
     """Return what an operation that only moves elements makes of weights without values; others may round and stay."""
     node = emit.node
     if node.op.category is not Category.STRUCTURAL:
@@ -81,18 +81,18 @@ def alias(emit: Emitter) -> tuple[Ref, ...]:
     return (emit.ref(emit.node.op.operands[0].name),)
 
 
-def written(emit: Emitter) -> tuple[Ref, ...]:
+def lower_written(emit: Emitter) -> tuple[Ref, ...]:
     """Lower the writing of a state: from here on it is what was written."""
     return (emit.ref("data"),)
 
 
-def filled(emit: Emitter) -> tuple[Ref, ...]:
+def lower_filled(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a tensor of one number, in the shape of another: only that shape is read."""
     kind = emit.node.types[0]
     return (Dense(np.full(kind.shape, emit.node.attributes["value"], numpy_dtype(kind.dtype))),)
 
 
-def encoded_weight(emit: Emitter) -> tuple[Ref, ...]:
+def lower_encoded_weight(emit: Emitter) -> tuple[Ref, ...]:
     """Lower an operation that stands for a compressed weight: the constant in that encoding.
 
     Where no encoding of constants holds it, it is computed beforehand and rounded to its element type, and said so.
@@ -157,11 +157,11 @@ ENCODERS: dict[str, Callable[[Emitter], Constant | None]] = {
     "constexpr_blockwise_shift_scale": blockwise,
 }
 RULES: dict[str, Rule] = {
-    "fill_like": filled,
+    "fill_like": lower_filled,
     **dict.fromkeys(("read_state", "tensor_buffer_to_tensor", "tensor_to_tensor_buffer", "ne_bypass"), alias),
-    "write_state": written,
+    "write_state": lower_written,
     **dict.fromkeys(
         (*ENCODERS, "constexpr_lut_to_sparse", "constexpr_sparse_blockwise_shift_scale", "constexpr_cast"),
-        encoded_weight,
+        lower_encoded_weight,
     ),
 }

@@ -88,7 +88,7 @@ class Lowering:
         op = emit.node.op
         if (rule := RULES.get(op.name)) is not None and op.name in known.RULES:
             return rule(emit)
-        if (constants := known.folded(emit)) is not None:
+        if (constants := known.fold(emit)) is not None:
             return constants
         if rule is not None:
             return rule(emit)

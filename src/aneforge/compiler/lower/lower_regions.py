@@ -119,14 +119,14 @@ def pad(emit: Emitter) -> tuple[Ref, ...]:
     if any(inner):
         x = emit.add("padding", {"x": x}, {**given, "pad": inner}, step="image")
     for axis in outer:
-        turned = exchanged(emit, x, axis, -2, step=f"axis{axis}.height")
+        turned = exchange(emit, x, axis, -2, step=f"axis{axis}.height")
         bordered = emit.add("padding", {"x": turned}, {**given, "pad": (*pairs[axis], 0, 0)}, step=f"axis{axis}.padded")
-        x = exchanged(emit, bordered, axis, -2, step="" if axis == outer[-1] else f"axis{axis}")
+        x = exchange(emit, bordered, axis, -2, step="" if axis == outer[-1] else f"axis{axis}")
     emit.note("axes other than height and width are padded in the height's place, transposed before and after")
     return (x,)
 
 
-def exchanged(emit: Emitter, x: Ref, axis: int, other: int, *, step: str) -> Ref:
+def exchange(emit: Emitter, x: Ref, axis: int, other: int, *, step: str) -> Ref:
     """Return a tensor with two of its axes exchanged."""
     perm = list(range(x.type.rank))
     perm[axis], perm[other] = perm[other], perm[axis]
@@ -151,7 +151,7 @@ def resize_bilinear(emit: Emitter) -> tuple[Ref, ...]:
     return resized(emit, 2, "LINEAR", str(emit.node.attributes["sampling_mode"]))
 
 
-def repeated(emit: Emitter) -> tuple[Ref, ...]:
+def repeat(emit: Emitter) -> tuple[Ref, ...]:
     """Lower resizing that takes the element at or before each place."""
     return resized(emit, 2, "NEAREST", "DEFAULT")
 
@@ -177,9 +177,9 @@ def resized(emit: Emitter, count: int, mode: str, sampling: str) -> tuple[Ref, .
     if x.type.shape[:-IMAGE_AXES] == shape[:-IMAGE_AXES]:
         return (emit.add("resize", {"input": x}, {"size": shape[first:], **how}),)
     for axis in range(first, len(shape) - IMAGE_AXES):
-        turned = exchanged(emit, x, axis, -1, step=f"axis{axis}.width")
+        turned = exchange(emit, x, axis, -1, step=f"axis{axis}.width")
         longer = emit.add("resize", {"input": turned}, {"size": (shape[axis],), **how}, step=f"axis{axis}.resized")
-        x = exchanged(emit, longer, axis, -1, step=f"axis{axis}")
+        x = exchange(emit, longer, axis, -1, step=f"axis{axis}")
     emit.note("axes other than height and width are resized in the width's place, transposed before and after")
     return (emit.add("resize", {"input": x}, {"size": shape[-IMAGE_AXES:], **how}),)
 
@@ -196,6 +196,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("reshape", "expand_dims", "squeeze", "flatten2d", "reshape_like"), reshape),
     "resize": resize,
     "resize_bilinear": resize_bilinear,
-    **dict.fromkeys(("resize_nearest_neighbor", "upsample", "upsample_nearest_neighbor"), repeated),
+    **dict.fromkeys(("resize_nearest_neighbor", "upsample", "upsample_nearest_neighbor"), repeat),
     "upsample_bilinear": upsample_bilinear,
 }

@@ -27,8 +27,8 @@ __all__ = [
     "dram_layout",
     "extents_of",
     "on_chip_layout",
-    "packed",
-    "restrided_row",
+    "pack",
+    "restride_row",
     "round_up",
     "same_places",
 ]
@@ -130,7 +130,7 @@ def extents_of(shape: tuple[int, ...]) -> Extents:
     )
 
 
-def packed(extents: Extents, element_bits: int, row: int) -> Layout:
+def pack(extents: Extents, element_bits: int, row: int) -> Layout:
     """Return the layout in which rows of so many bytes follow one another, then channels, depths and batches."""
     channel = row * extents.rows
     depth = channel * extents.channels
@@ -149,7 +149,7 @@ def dram_layout(tensor: TensorType) -> Layout:
     """
     extents, element = extents_of(tensor.shape), bits(tensor.dtype)
     row = round_up(max(row_bytes(extents.width, element), 1), DRAM_ALIGNMENT)
-    return packed(extents, element, row)
+    return pack(extents, element, row)
 
 
 @lru_cache(maxsize=8192)
@@ -167,8 +167,8 @@ def on_chip_layout(tensor: TensorType, banks: Banks, *, restrided: bool = False,
         extents = Extents(1, extents.channels, 1, rows, extents.width)
     row = round_up(max(row_bytes(extents.width, element), 1), banks.width)
     if restrided:
-        row = restrided_row(row, neighbouring_rows(extents), banks)
-    return packed(extents, element, row)
+        row = restride_row(row, neighbouring_rows(extents), banks)
+    return pack(extents, element, row)
 
 
 def neighbouring_rows(extents: Extents) -> int:
@@ -188,7 +188,7 @@ def bank_requests(rows: int, stride: int, banks: Banks) -> int:
     return -(-rows // (banks.number // shared))
 
 
-def restrided_row(row: int, rows: int, banks: Banks) -> int:
+def restride_row(row: int, rows: int, banks: Banks) -> int:
     """Return the shortest stride of a row, at least its own bytes, at which the banks are asked least often."""
     least = -(-rows // banks.number)
     stride = row

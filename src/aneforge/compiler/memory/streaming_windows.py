@@ -43,7 +43,7 @@ def windows_of_step(
 ) -> list[Window]:
     """Return the windows of the layers of one step; `streams_at` says whether a tensor streams while a layer runs."""
     streams = [one for layer in layers for one in streams_of(layer, streams_at, memory, rules)]
-    sizes = shared_out([one.wanted for one in streams], memory.window_bytes)
+    sizes = share_out([one.wanted for one in streams], memory.window_bytes)
     offset = memory.windows
     found: list[Window] = []
     for one, room in zip(streams, sizes, strict=True):
@@ -101,10 +101,10 @@ def stream(layer: Layer, operand: str, value: str, tensor: TensorType, rows: int
     return Stream(layer.name, operand, value, min(wanted, whole), row)
 
 
-def shared_out(wanted: Sequence[int], room: int) -> list[int]:
+def share_out(wanted: Sequence[int], room: int) -> list[int]:
     """Share room out: who wants less than an equal share gets it, the rest is for the others.
 
-    >>> shared_out([10, 100, 100], 90)
+    >>> share_out([10, 100, 100], 90)
     [10, 40, 40]
     """
     given = [0] * len(wanted)

@@ -27,9 +27,9 @@ from aneforge.targets.task_chains import (
     channel_softmax_chain,
     constant_product_chain,
     exchange_chain,
+    find_repeated_places,
     layer_norm_chain,
     reduction_chain,
-    repeated_places,
     row_parts,
     runtime_product_chain,
     softmax_chain,
@@ -322,7 +322,7 @@ def with_pair(places: Places, pair: tuple[TensorType, TensorType], result: Exten
     repeated = next((one for one in maps if one != result), None)
     if repeated is None or result not in maps:
         return places
-    copied, beside = repeated_places(shape, sizes_of(repeated), on_chip)
+    copied, beside = find_repeated_places(shape, sizes_of(repeated), on_chip)
     return places._replace(pair=beside, repeated=copied)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.memory.layout import round_up
 from aneforge.compiler.passes.choose_output_groups import output_groups
-from aneforge.compiler.passes.kernels import encoding_of, held_bytes, kernel_of
+from aneforge.compiler.passes.kernels import count_held_bytes, encoding_of, kernel_of
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def blocks_of(layer: Layer, kernel: Kernel, weight: Constant, bias: int, target:
     if stays_stored(layer, weight, target):
         share = round_up(-(-weight.nbytes // cores), BLOCK)
         return Blocks((share,) * cores, Basis.ESTIMATED)
-    each = kernel.inner * held_bytes(weight) + bias
+    each = kernel.inner * count_held_bytes(weight) + bias
     lanes = tiles_chosen(layer, kernel, target)
     if lanes:
         depthwise = kernel.groups > 1

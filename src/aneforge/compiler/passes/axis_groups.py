@@ -10,7 +10,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.passes.cuts import is_reduction, reduced
+from aneforge.compiler.passes.cuts import is_reduction, list_reduced_axes
 from aneforge.compiler.passes.layer_maker import merge_first_axes
 from aneforge.records import dataclass
 
@@ -66,7 +66,7 @@ def longer_than_one(shape: Sequence[int], needed: Sequence[int] = ()) -> list[in
     return [axis for axis, extent in enumerate(shape) if extent != 1 or axis in needed] or [0]
 
 
-def aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def align(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
     """Return a shape with axes of length 1 in front, up to a rank."""
     return (1,) * (rank - len(shape)) + shape
 
@@ -84,7 +84,7 @@ def alike(shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> Callab
 def elementwise(layer: Layer, most: int) -> Merged | None:
     """Merge axes that every operand has whole, or has not at all."""
     shape = layer.core_types[0].shape
-    operands = [aligned(ref.type.shape, len(shape)) for _, ref in layer.refs()]
+    operands = [align(ref.type.shape, len(shape)) for _, ref in layer.refs()]
     groups = grouped(longer_than_one(shape), most, alike(shape, operands))
     if groups is None:
         return None
@@ -93,7 +93,7 @@ def elementwise(layer: Layer, most: int) -> Merged | None:
 
 def reduction(layer: Layer, most: int) -> Merged | None:
     """Merge axes that are reduced together or stay together."""
-    shape, gone = layer.operand("x").type.shape, reduced(layer)
+    shape, gone = layer.operand("x").type.shape, list_reduced_axes(layer)
     groups = grouped(longer_than_one(shape, gone), most, lambda before, behind: (before in gone) == (behind in gone))
     if groups is None:
         return None
@@ -156,7 +156,7 @@ def matmul(layer: Layer, most: int) -> Merged | None:
     batch = layer.core_types[0].shape[:-2]
     if min(map(len, shapes)) < 2:
         return None
-    batches = [aligned(own[:-2], len(batch)) for own in shapes]
+    batches = [align(own[:-2], len(batch)) for own in shapes]
     groups = grouped(longer_than_one(batch), most - 2, alike(batch, batches))
     if groups is None:
         return None

@@ -92,7 +92,7 @@ def output_groups(layer: Layer, kernel: Kernel, target: Target) -> OutputGroups 
     return groups_of(kernel.channels, cores, most)
 
 
-def chosen(layer: Layer, target: Target) -> Layer | None:
+def choose(layer: Layer, target: Target) -> Layer | None:
     """Return a product with its tiles chosen; None for what is none, or says so already."""
     kernel = None if "lanes" in layer.choices else kernel_of(layer)
     if kernel is None:
@@ -129,7 +129,7 @@ class ChooseOutputGroups(Pass):
         """Choose for every product."""
 
         def grouped(layer: Layer) -> list[Layer] | None:
-            made = chosen(layer, program.target)
+            made = choose(layer, program.target)
             return None if made is None else [made]
 
         return replace_layers(program, grouped)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.cuts import is_reduction, reduced
+from aneforge.compiler.passes.cuts import is_reduction, list_reduced_axes
 from aneforge.compiler.passes.tiling import full_parts
 from aneforge.records import dataclass
 
@@ -32,9 +32,9 @@ def route(extent: int, threshold: Value | None) -> str:
     return "transpose" if isinstance(threshold, int) and extent >= threshold else "direct"
 
 
-def chosen(layer: Layer, threshold: Value | None) -> Layer:
+def choose(layer: Layer, threshold: Value | None) -> Layer:
     """Return a reduction with its route; one over the last axis alone also with the rows that become channels."""
-    shape, gone = layer.operand("x").type.shape, reduced(layer)
+    shape, gone = layer.operand("x").type.shape, list_reduced_axes(layer)
     made = layer.choosing(route=route(max((shape[axis] for axis in gone), default=0), threshold))
     if gone != (len(shape) - 1,) or not isinstance(threshold, int):
         return made
@@ -71,6 +71,6 @@ class ChooseReductionRoute(Pass):
         def routed(layer: Layer) -> list[Layer] | None:
             if not is_reduction(layer.kind) or "route" in layer.choices:
                 return None
-            return [chosen(layer, threshold)]
+            return [choose(layer, threshold)]
 
         return replace_layers(program, routed)

@@ -67,7 +67,7 @@ def remark(axes: list[Axis], chosen: str, target: Target) -> str:
     return CLEAN_HEIGHT if axes == [Axis.HEIGHT] else ""
 
 
-def routed(layer: Layer, target: Target) -> tuple[Layer, str] | None:
+def route(layer: Layer, target: Target) -> tuple[Layer, str] | None:
     """Return a slice with its route and a remark; None for what is none, or says so already."""
     if Trait.SLICING not in layer.kind.entry.traits or "route" in layer.choices:
         return None
@@ -111,7 +111,7 @@ class ChooseSliceRoute(Pass):
         cropped: set[str] = set()
 
         def chosen(layer: Layer) -> list[Layer] | None:
-            found = routed(layer, target)
+            found = route(layer, target)
             if found is not None:
                 made, text = found
                 if made.choices.get("format") in (FIXED_POINT, UNKNOWN):

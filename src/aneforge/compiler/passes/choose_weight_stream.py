@@ -41,7 +41,7 @@ def fate(layer: Layer, kernel: Kernel, constant: Constant, target: Target) -> tu
     return "streams", ""
 
 
-def decoded(constant: Constant) -> Constant:
+def decode(constant: Constant) -> Constant:
     """Return encoded weights as dense ones."""
     if isinstance(constant, Declared):
         return constant.derive("decoded", constant.type.shape)
@@ -89,7 +89,7 @@ class ChooseWeightStream(Pass):
                 return [chosen]
             chosen = chosen.choosing(encoding=constant.encoding)
             if id(constant) not in folded:  # weights that layers share are decoded once
-                folded[id(constant)] = decoded(constant)
+                folded[id(constant)] = decode(constant)
             return [replace(chosen, operands={**chosen.operands, kernel.operand: folded[id(constant)]})]
 
         return replace_layers(program, decided, notes)

@@ -53,7 +53,7 @@ def plain(layer: Layer) -> Layer:
     return reshape_of(layer, source) if moved == sorted(moved) else layer
 
 
-def joined(first: Layer, second: Layer) -> Layer | None:
+def join(first: Layer, second: Layer) -> Layer | None:
     """Return one layout for two, the second reading the first; None where they do not join."""
     (source,) = first.bottoms
     match first.kind.name, second.kind.name:
@@ -127,7 +127,7 @@ class Collapsing:
     def add_layout(self, layer: Layer) -> None:
         """Join a layout with the one that it reads, and leave it out if nothing remains."""
         made = plain(layer)
-        while (first := self.layout_before(made)) is not None and (one := joined(first, made)) is not None:
+        while (first := self.layout_before(made)) is not None and (one := join(first, made)) is not None:
             made = plain(one)
             self.reads[first.bottoms[0].name] += 1
             self.stop_reading(first)

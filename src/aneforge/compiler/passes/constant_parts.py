@@ -25,7 +25,7 @@ def constant_part(constant: Constant, axis: int, begin: int, size: int) -> Const
     match constant:
         case Int8Affine():
             return Int8Affine(
-                taken(constant.quantized, axis, begin, size),
+                take_part(constant.quantized, axis, begin, size),
                 channels_taken(constant, constant.scale, axis, begin, size),
                 None
                 if constant.zero_point is None
@@ -35,21 +35,21 @@ def constant_part(constant: Constant, axis: int, begin: int, size: int) -> Const
         case Declared():
             return constant.part(axis, begin, size)
         case Palette():
-            return Palette(taken(constant.indices, axis, begin, size), constant.table, constant.bits)
+            return Palette(take_part(constant.indices, axis, begin, size), constant.table, constant.bits)
         case Sparse():
             return sparse_part(constant, axis, begin, size)
         case Blockwise():
             offset = constant.offset
             return Blockwise(
-                taken(constant.data, axis, begin, size),
+                take_part(constant.data, axis, begin, size),
                 blocks_taken(constant.scale, constant.data, axis, begin, size),
                 None if offset is None else blocks_taken(offset, constant.data, axis, begin, size),
             )
         case _:
-            return Dense(taken(constant.dense(), axis, begin, size))
+            return Dense(take_part(constant.dense(), axis, begin, size))
 
 
-def taken(values: Array, axis: int, begin: int, size: int) -> Array:
+def take_part(values: Array, axis: int, begin: int, size: int) -> Array:
     """Return a part of an array, of its own memory."""
     index = tuple(slice(begin, begin + size) if place == axis else slice(None) for place in range(values.ndim))
     return np.ascontiguousarray(values[index])
@@ -64,13 +64,13 @@ def sparse_part(constant: Sparse, axis: int, begin: int, size: int) -> Sparse:
     """Return a part of a sparse constant: its bits, and the values that these stand for."""
     places = np.zeros(constant.mask.shape, np.int64)
     places[constant.mask] = np.arange(constant.nonzero.size)
-    mask = taken(constant.mask, axis, begin, size)
-    return Sparse(mask, constant.nonzero[taken(places, axis, begin, size)[mask]])
+    mask = take_part(constant.mask, axis, begin, size)
+    return Sparse(mask, constant.nonzero[take_part(places, axis, begin, size)[mask]])
 
 
 def blocks_taken(blocks: Array, data: Array, axis: int, begin: int, size: int) -> Array:
     """Return the numbers of the blocks of a part; where the part cuts a block, there is one for every element."""
     length = data.shape[axis] // blocks.shape[axis]
     if begin % length == 0 and size % length == 0:
-        return taken(blocks, axis, begin // length, size // length)
-    return taken(np.repeat(blocks, length, axis), axis, begin, size)
+        return take_part(blocks, axis, begin // length, size // length)
+    return take_part(np.repeat(blocks, length, axis), axis, begin, size)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.windows import Slide, WindowAttributes
 
-__all__ = ["convolution_slides", "cut_along", "is_reduction", "reduced"]
+__all__ = ["convolution_slides", "cut_along", "is_reduction", "list_reduced_axes"]
 
 
 def is_reduction(kind: Kind) -> bool:
@@ -29,7 +29,7 @@ def is_reduction(kind: Kind) -> bool:
     return kind.name.startswith("reduce_") or kind.name == "square_after_reduction"
 
 
-def reduced(layer: Layer) -> tuple[int, ...]:
+def list_reduced_axes(layer: Layer) -> tuple[int, ...]:
     """Return the axes that a reduction reduces, in order."""
     rank = layer.operand("x").type.rank
     return tuple(sorted(reduced_axes(rank, layer.optional_integers("axes"))))
@@ -43,7 +43,7 @@ def cut_along(layer: Layer, axis: int) -> Cut | None:
     if kind.is_elementwise:
         return elementwise_cut(layer, axis)
     if is_reduction(kind):
-        return reduction_cut(layer, axis, reduced(layer))
+        return reduction_cut(layer, axis, list_reduced_axes(layer))
     if Trait.POOLING in kind.entry.traits:
         return pooling_cut(layer, axis)
     found = CUTS.get(kind.name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EliminateCopies"]
 
 
-def copied(layer: Layer) -> Value | None:
+def find_copied(layer: Layer) -> Value | None:
     """Return the value of which a layer's result is a copy, if it is one."""
     source = layer.bottoms[0] if layer.bottoms else None
     if source is None or layer.epilogue or source.type != layer.result.type or len(layer.results) > 1:
@@ -65,7 +65,7 @@ class EliminateCopies(Pass):
         now: dict[str, Value] = {}
         layers: list[Layer] = []
         for layer in program.layers:
-            source = copied(layer)
+            source = find_copied(layer)
             while source is not None and source.name in now:
                 source = now[source.name]
             if source is None or (layer.name in program.kept and source.name in given):

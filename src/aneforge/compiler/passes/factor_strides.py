@@ -91,7 +91,7 @@ def is_single(layer: Layer) -> bool:
     return set(layer.integers("kernel_sizes")) == {1} and not any(layer.integers("explicit_padding"))
 
 
-def subsampled(layer: Layer) -> list[Layer]:
+def subsample(layer: Layer) -> list[Layer]:
     """Return a convolution of a 1×1 kernel on the places that it sees alone."""
     make = LayerMaker(layer)
     x, strides = layer.operand("input"), layer.integers("strides")
@@ -146,7 +146,7 @@ class FactorStrides(Pass):
             phases = strides.phases(layer)
             if is_single(layer):
                 notes.append(Note(self.name, layer.name, "it reads a strided slice of its source, at a stride of 1"))
-                return subsampled(layer)
+                return subsample(layer)
             weights = layer.operand("weights")
             if not isinstance(weights, Constant):
                 text = "a kernel computed at run time cannot be rearranged"

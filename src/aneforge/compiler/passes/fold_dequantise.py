@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FoldDequantise"]
 
 
-def encoded(layer: Layer) -> Constant | None:
+def encode(layer: Layer) -> Constant | None:
     """Return the weight that a dequantisation of a constant stands for, if int8 with a scale for every row holds it."""
     if layer.kind.name != "dequant" or layer.epilogue:
         return None
@@ -66,7 +66,7 @@ class Folding:
         changed = False
         for old in self.program.layers:
             layer = with_constants(old, self.weights)
-            weight = encoded(layer)
+            weight = encode(layer)
             if weight is not None and layer.name not in self.program.kept:
                 self.weights[layer.name] = weight
                 self.notes.append(Note(self.stage, layer.name, "dequantised in the weight path"))

@@ -25,7 +25,7 @@ __all__ = ["FoldScale"]
 POWERS_OF_TWO = "powers of two"
 
 
-def scaled(weights: Array, gain: Array) -> Array | None:
+def scale(weights: Array, gain: Array) -> Array | None:
     """Return weights times gains of output channels; None if a gain is no power of two or a weight would round."""
     if not np.all(np.isfinite(gain)) or np.any(np.abs(np.frexp(gain)[0]) != 0.5):
         return None
@@ -70,7 +70,7 @@ class FoldScale(Pass):
             affine = affine_of_stage(stage, layer.core_types[0].rank)
             if affine.gain is None or layer.epilogue.pre_activation is not None:
                 return None
-            values = scaled(weights.dense(), affine.gain)
+            values = scale(weights.dense(), affine.gain)
             if values is None:
                 return None
             rest = Affine(None, affine.offset, affine.axis, affine.unknown)

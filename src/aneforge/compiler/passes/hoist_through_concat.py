@@ -63,7 +63,7 @@ def stretch(row: Array | None, first: int, end: int) -> Array | None:
     return row if row is None or row.ndim == 0 else row[first:end]
 
 
-def hoisted(concat: Layer, layer: Layer) -> list[Layer]:
+def hoist(concat: Layer, layer: Layer) -> list[Layer]:
     """Return the layer before every part of the concat, and the concat after them."""
     values = cast("tuple[Value, ...]", concat.operands["values"])
     axis = concat.integer("axis") % concat.result.rank
@@ -115,7 +115,7 @@ class HoistThroughConcat(Pass):
                 layers[layer.name] = layer
                 continue
             del layers[concat.name]
-            made = hoisted(concat, layer)
+            made = hoist(concat, layer)
             layers |= {one.name: one for one in made}
             concats[layer.name] = made[-1]
             changed = True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Ref
     from aneforge.targets import Target
 
-__all__ = ["Kernel", "encoding_of", "held_bytes", "kernel_of", "unmet_preconditions"]
+__all__ = ["Kernel", "count_held_bytes", "encoding_of", "kernel_of", "unmet_preconditions"]
 
 DENSE_BYTES = 2
 """Bytes of a weight that is held dense: the multiply-accumulate array takes fp16."""
@@ -52,13 +52,13 @@ class Kernel:
     def channel_bytes(self, *, streams: bool) -> int:
         """Return the bytes of one output channel, in its encoding where that streams."""
         if not streams or self.constant is None or not self.constant.is_encoded:
-            return self.inner * held_bytes(self.ref)
+            return self.inner * count_held_bytes(self.ref)
         # What an encoding stores beside the elements, such as scales, is shared out over the channels.
         table = table_bytes(self.constant)
         return -(-(self.constant.nbytes - table) // max(self.channels, 1))
 
 
-def held_bytes(ref: Ref) -> int:
+def count_held_bytes(ref: Ref) -> int:
     """Return the bytes of a weight as the array reads it."""
     return DENSE_BYTES if is_float(ref.type.dtype) else max(1, bits(ref.type.dtype) // 8)
 

@@ -17,7 +17,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
-from aneforge.compiler.passes.resampling import AxisResize, Kernel, scaled_weights
+from aneforge.compiler.passes.resampling import AxisResize, Kernel, scale_weights
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import numpy_dtype
@@ -190,7 +190,7 @@ class ResizeMaker(LayerMaker):
     def weights(self, numerators: Array, denominator: int) -> tuple[Array, Epilogue | None]:
         """Return weights in the type of the data, and the gain after them, if there is one."""
         dtype = numpy_dtype(self.layer.operand("input").type.dtype)
-        held, gain, exact = scaled_weights(numerators, denominator, dtype)
+        held, gain, exact = scale_weights(numerators, denominator, dtype)
         if not exact:
             self.notes.append("its weights are rounded to the type of the data")
         stage = None if gain is None else Affine(np.array(gain), None, 1).stage()

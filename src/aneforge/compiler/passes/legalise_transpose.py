@@ -118,7 +118,7 @@ def in_passes(make: LayerMaker, x: Ref, perm: Sequence[int], engine: Engine, ste
     return x
 
 
-def turned(make: LayerMaker, x: Ref, perm: tuple[int, ...], bounds: Bounds, step: str) -> Ref:
+def turn(make: LayerMaker, x: Ref, perm: tuple[int, ...], bounds: Bounds, step: str) -> Ref:
     """Return a transpose within the bounds: in parts along axes that are too long, in passes where need be."""
     if not bounds.native:
         return in_passes(make, x, perm, Engine(decision("multi_pass_engine").text()), f"{step}pass")
@@ -127,7 +127,7 @@ def turned(make: LayerMaker, x: Ref, perm: tuple[int, ...], bounds: Bounds, step
         axis, bound = broken[0]
         count = -(-x.type.shape[axis] // bound)
         parts = [
-            turned(
+            turn(
                 make,
                 make.part(x, axis, part.begin, part.size, step=f"{step}part{number}.source"),
                 perm,
@@ -162,7 +162,7 @@ def legal(layer: Layer, bounds: Bounds | None) -> list[Layer] | None:
     if list(perm) == sorted(perm):
         make.add("identity", {"x": x})
         return make.layers
-    turned(make, x, perm, bounds, "")
+    turn(make, x, perm, bounds, "")
     return make.finished()
 
 

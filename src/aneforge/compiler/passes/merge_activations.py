@@ -33,7 +33,7 @@ def is_never_negative(layer: Layer) -> bool:
     return layer.kind.is_elementwise and codomain.is_never_negative and not codomain.minus_zero
 
 
-def merged(first: Layer, second: Layer) -> Layer | None:
+def merge(first: Layer, second: Layer) -> Layer | None:
     """Return one layer for two, the second reading the first; None where none does the work of both.
 
     Bounds of bounds are bounds. What is never negative passes through relu, and through the leaking side of leaky_relu,
@@ -82,7 +82,7 @@ class MergeActivations(Pass):
             source = program.producers.get(layer.bottoms[0].name) if len(layer.bottoms) == 1 else None
             if source is None or source.epilogue or layer.epilogue or program.only_reader(source.result) is not layer:
                 continue
-            made = merged(now.get(source.name, source), layer)
+            made = merge(now.get(source.name, source), layer)
             if made is not None:
                 gone.add(source.name)
                 now[layer.name] = made

@@ -112,7 +112,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     spread = math.prod(phase.results for phase in phases)
     first, *behind = [layer] if spread == 1 else unfuse(layer, slots_that_stay(layer))
     make = LayerMaker(first, word=word)
-    source = moved_into_channels(make, padded(make, phases), phases)
+    source = move_into_channels(make, padded(make, phases), phases)
     weights = first.operand("weights")
     assert isinstance(weights, Constant), "whoever asks for phases asked for constant weights"  # noqa: S101 - a caller that did not is a mistake here
     if isinstance(weights, Declared):
@@ -133,11 +133,11 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
         {"input": source, "weights": kernel},
         attributes,
         step="phases",
-        epilogue=repeated(first.epilogue, spread),
+        epilogue=repeat(first.epilogue, spread),
         choices={**first.choices, "rebuilt": word},
     )
     if spread > 1:
-        moved_back(make, result, phases, allowed)
+        move_back(make, result, phases, allowed)
     return [*make.finished(), *behind]
 
 
@@ -167,7 +167,7 @@ def padded(make: LayerMaker, phases: Sequence[Phase]) -> Ref:
     return make.add("padding", {"x": x}, {"pad": pads}, step="padded") if any(pads) else x
 
 
-def moved_into_channels(make: LayerMaker, x: Ref, phases: Sequence[Phase]) -> Ref:
+def move_into_channels(make: LayerMaker, x: Ref, phases: Sequence[Phase]) -> Ref:
     """Return the source with its phases as channels: channel (c·F + r) is phase r of channel c, axis after axis.
 
     Where two axes have the same factors, one layer moves both.
@@ -248,26 +248,26 @@ def phase_weights(weights: Array, phases: Sequence[Phase]) -> Array:
     return made.reshape(outer * math.prod(results), inner * len(held), *made.shape[4:])
 
 
-def repeated(epilogue: Epilogue, times: int) -> Epilogue:
+def repeat(epilogue: Epilogue, times: int) -> Epilogue:
     """Return an epilogue with the numbers of every channel repeated for its phases."""
     stage = epilogue.gain_offset
     if stage is None or times == 1:
         return epilogue
     held = {
-        name: repeated_row(constant, times) if constant.type.rank else constant
+        name: repeat_row(constant, times) if constant.type.rank else constant
         for name, constant in stage.operands.items()
     }
     return epilogue.filled(Slot.GAIN_OFFSET, replace(stage, operands=held))
 
 
-def repeated_row(row: Constant, times: int) -> Constant:
+def repeat_row(row: Constant, times: int) -> Constant:
     """Return the numbers of every channel, each as often as there are phases."""
     if isinstance(row, Declared):
         return row.derive("repeated", (row.type.size * times,))
     return Dense.owning(np.repeat(row.dense(), times))
 
 
-def moved_back(make: LayerMaker, x: Ref, phases: Sequence[Phase], allowed: Sequence[int]) -> Ref:
+def move_back(make: LayerMaker, x: Ref, phases: Sequence[Phase], allowed: Sequence[int]) -> Ref:
     """Move the phases of a result from its channels to their places, and cut what lies after the last one."""
     counts = [phase.results for phase in phases]
     if len(counts) == 2 and counts[0] == counts[1] and counts[0] in allowed:

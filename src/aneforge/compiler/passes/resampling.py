@@ -22,7 +22,7 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-__all__ = ["AxisResize", "Kernel", "scaled_weights"]
+__all__ = ["AxisResize", "Kernel", "scale_weights"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +152,10 @@ class AxisResize:
         return Kernel(numerators, denominator, factor, (before, behind), (cut, reach - self.count))
 
 
-def scaled_weights(
-    numerators: Array, denominator: int, dtype: np.dtype[np.generic]
-) -> tuple[Array, float | None, bool]:
+def scale_weights(numerators: Array, denominator: int, dtype: np.dtype[np.generic]) -> tuple[Array, float | None, bool]:
     """Return fractions as weights, the gain that brings them to their value (None for 1), and whether they are exact.
 
-    >>> scaled_weights(np.array([1, 2]), 3, np.dtype(np.float16))
+    >>> scale_weights(np.array([1, 2]), 3, np.dtype(np.float16))
     (array([0.25, 0.5 ], dtype=float16), 1.3333333333333333, True)
     """
     if denominator == 1:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.cuts import cut_along, is_reduction, reduced
+from aneforge.compiler.passes.cuts import cut_along, is_reduction, list_reduced_axes
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.refusals import refuse_layer
@@ -116,11 +116,11 @@ def parts_of(layer: Layer, cut: Cut, extents: Extents) -> tuple[Part, ...] | Non
     return parts if all(size > 0 for size in seen) else None
 
 
-def folded(layer: Layer, extents: Extents) -> list[Layer] | None:
+def fold(layer: Layer, extents: Extents) -> list[Layer] | None:
     """Return a reduction over long axes as one over two for each; None where it is none, or a length has no factors."""
     if not is_reduction(layer.kind) or layer.epilogue:
         return None
-    x, gone = layer.operand("x"), reduced(layer)
+    x, gone = layer.operand("x"), list_reduced_axes(layer)
     shape: list[int] = []
     axes: list[int] = []
     for axis, extent in enumerate(x.type.shape):
@@ -168,7 +168,7 @@ def cut_short(layer: Layer, extents: Extents) -> list[Layer]:
         if parts is not None:
             pieces = cut_layer(layer, cut, parts, "tile", extents.target)
             return [made for piece in pieces for made in cut_short(piece, extents)]
-    made = folded(layer, extents)
+    made = fold(layer, extents)
     if made is not None:
         return [one for piece in made for one in cut_short(piece, extents)]
     raise refusal(layer, extents)

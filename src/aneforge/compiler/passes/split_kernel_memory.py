@@ -15,7 +15,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import axis_behind, unfuse
-from aneforge.compiler.passes.kernels import held_bytes, kernel_of, unmet_preconditions
+from aneforge.compiler.passes.kernels import count_held_bytes, kernel_of, unmet_preconditions
 from aneforge.compiler.passes.split_matmul import contraction
 from aneforge.compiler.passes.tiling import Along, Cut, Part, cut_layer, even_parts, full_parts, sum_parts
 from aneforge.errors import NotSupportedError
@@ -106,13 +106,13 @@ def sum_split(layer: Layer, kernel: Kernel, memory: KernelMemory) -> list[Layer]
         NotSupportedError: One place of that is too large already.
     """
     cut, extent, taps = inner_cut(layer, kernel)
-    room = (memory.dense or 0) // held_bytes(kernel.ref) // taps
+    room = (memory.dense or 0) // count_held_bytes(kernel.ref) // taps
     if room < 1:
         raise NotSupportedError(
             f"{TOO_LARGE}: the kernel of one output channel and one input channel is too large",
             operation=layer.kind.op or layer.kind.name,
             location=layer.location,
-            seen=f"{taps * held_bytes(kernel.ref)} bytes",
+            seen=f"{taps * count_held_bytes(kernel.ref)} bytes",
             limit=f"{memory.dense} bytes",
             target=memory.target.name,
             remedy="use a smaller kernel",

@@ -39,7 +39,7 @@ POOLED_AXES = 2
 """The rule for averages looks at the last two axes."""
 
 
-def broken(sizes: Sequence[int], limits: Sequence[int | None]) -> list[int]:
+def find_long_axes(sizes: Sequence[int], limits: Sequence[int | None]) -> list[int]:
     """Return which axes of a window are too long, counted from the last."""
     pairs = zip(reversed(sizes), limits, strict=False)
     return [place for place, (size, limit) in enumerate(pairs) if limit is not None and size > limit]
@@ -52,7 +52,7 @@ def smaller_kernel(layer: Layer, limits: Sequence[int | None], target: Target) -
         IllegalGraphError: Its weights are live, it has three axes, or no number of phases is enough.
     """
     sizes = layer.integers("kernel_sizes")
-    long = [len(sizes) - 1 - place for place in broken(sizes, limits)]
+    long = [len(sizes) - 1 - place for place in find_long_axes(sizes, limits)]
     rule = KERNEL_RULES[len(sizes) - 1 - long[0]]
     if layer.kind.name != "convolution" or len(sizes) > MOST_SPATIAL_AXES:
         raise refuse_layer(layer, target, rule, "only a convolution over one or two axes can be")
@@ -68,7 +68,7 @@ def smaller_kernel(layer: Layer, limits: Sequence[int | None], target: Target) -
             continue
         phases = [Phase(slide, factors if axis in long else ()) for axis, slide in enumerate(slides_along)]
         divides = all(count % slides_along[axis].stride == 0 for axis in long)
-        if divides and not broken([phase.kernel for phase in phases], limits) and reaches(phases):
+        if divides and not find_long_axes([phase.kernel for phase in phases], limits) and reaches(phases):
             return on_phases(layer, phases, allowed, "window")
     raise refuse_layer(layer, target, rule, "no number of phases makes it short enough")
 
@@ -144,11 +144,11 @@ def smaller_pool(layer: Layer, limit: int, target: Target) -> list[Layer]:
                 layer, target, POOL_RULE, "it neither sees all of an axis nor is made of shorter windows"
             )
         for number, one in enumerate(turns):
-            x = averaged(make, x, axis, one, f"axis{axis}.{number}")
+            x = average(make, x, axis, one, f"axis{axis}.{number}")
     return [*make.finished(), *behind]
 
 
-def averaged(make: LayerMaker, x: Ref, axis: int, one: AxisWindow, step: str) -> Ref:
+def average(make: LayerMaker, x: Ref, axis: int, one: AxisWindow, step: str) -> Ref:
     """Return the average along one axis; x itself, where the window sees one element at every place."""
     count = x.type.rank - 2
     if one == AxisWindow(1, 1):
@@ -206,7 +206,7 @@ class SplitWindows(Pass):
             limits = [pool] * POOLED_AXES if layer.kind.name == "average_pool" else kernels
             if None in limits[: len(sizes)] and max(sizes) > 1 and "window" not in layer.choices:
                 return [layer.choosing(window="unknown")]
-            if not broken(sizes, limits):
+            if not find_long_axes(sizes, limits):
                 return None
             if layer.kind.name == "average_pool" and pool is not None:
                 made, form, what = smaller_pool(layer, pool, target), "averages in turn", "its window"

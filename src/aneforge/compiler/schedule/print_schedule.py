@@ -26,9 +26,9 @@ def schedule_text(schedule: Schedule) -> str:
 def lines(schedule: Schedule) -> Iterator[str]:
     """Iterate over the lines of a schedule."""
     counts = (
-        counted(len(schedule.order), "layer"),
-        counted(len(schedule.steps), "step"),
-        counted(len(schedule.partitions), "partition"),
+        format_count(len(schedule.order), "layer"),
+        format_count(len(schedule.steps), "step"),
+        format_count(len(schedule.partitions), "partition"),
         f"{len(schedule.chained)} chained",
         f"{len(schedule.coissued)} co-issued",
     )
@@ -49,7 +49,7 @@ def lines(schedule: Schedule) -> Iterator[str]:
 def partition_line(schedule: Schedule, partition: Partition) -> str:
     """Return the line that begins a partition."""
     begin = f"  partition {partition.number} of segment {partition.segment}: "
-    count, limit = counted(len(partition.layers), "layer"), schedule.working_set_limit
+    count, limit = format_count(len(partition.layers), "layer"), schedule.working_set_limit
     used = f"{count}, working set {partition.peak_bytes} of {limit} bytes"
     if not partition.closed_by:
         return begin + used
@@ -58,10 +58,10 @@ def partition_line(schedule: Schedule, partition: Partition) -> str:
     return f"{begin}{used}, closed by %{partition.closed_by}: no gap that is large enough"
 
 
-def counted(count: int, word: str) -> str:
+def format_count(count: int, word: str) -> str:
     """Return a number of things.
 
-    >>> counted(1, "layer"), counted(2, "layer")
+    >>> format_count(1, "layer"), format_count(2, "layer")
     ('1 layer', '2 layers')
     """
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

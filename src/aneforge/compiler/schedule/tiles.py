@@ -78,7 +78,7 @@ class Tiling:
         """Return what a layer writes at a time."""
         core = layer.core_types[0]
         extents = extents_of(core.shape)
-        return Tile(extents.channels, self.rows, extents.width, bits(layer.result.type.dtype), written_form(layer))
+        return Tile(extents.channels, self.rows, extents.width, bits(layer.result.type.dtype), find_written_form(layer))
 
     def declared(self, layer: Layer, name: str, value: Value, window: RowWindow | None) -> Tile:
         """Return what a layer takes of an operand at a time."""
@@ -94,7 +94,7 @@ class Tiling:
         return rows if window is None else min(rows, max(window.needed(self.rows) - window.before, 0))
 
 
-def written_form(layer: Layer) -> str:
+def find_written_form(layer: Layer) -> str:
     """Return how a layer writes its result."""
     for slot in MOVING_SLOTS:
         if layer.epilogue[slot] is not None:

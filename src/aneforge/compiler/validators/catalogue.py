@@ -144,11 +144,11 @@ def validators() -> Mapping[str, Validator]:
     >>> counts["descriptor"], counts["no descriptor"], counts["unnamed"], counts["internal"]
     (42, 5, 3, 2)
     """
-    found = {name: exported(name) for name in validators_file().validators}
-    return MappingProxyType({**found, **unnamed(), **internal()})
+    found = {name: build_exported(name) for name in validators_file().validators}
+    return MappingProxyType({**found, **list_unnamed(), **internal()})
 
 
-def exported(name: str) -> Validator:
+def build_exported(name: str) -> Validator:
     """Return a validator that a source names."""
     entry, default = validators_file().validators[name], validators_file().evidence
     return Validator(
@@ -165,7 +165,7 @@ def exported(name: str) -> Validator:
     )
 
 
-def unnamed() -> dict[str, Validator]:
+def list_unnamed() -> dict[str, Validator]:
     """Return the validators that no source names, numbered."""
     entry = validators_file().unnamed
     return {

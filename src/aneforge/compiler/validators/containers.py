@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.validators.exported import objections, sorted_worst_first, with_data
+from aneforge.compiler.validators.exported import objections, sort_worst_first, with_data
 from aneforge.compiler.validators.load import CompiledMatrix, Plane, validate_at_load
 from aneforge.compiler.validators.verdict import Validation
 from aneforge.errors import HwxError, Location, NoDataError
@@ -52,7 +52,7 @@ def validate_container(container: Container, target: TargetLike = None, file: st
     subjects = [("", subject_of_container(container, file))]
     subjects += [(port.name, subject_of_port(container, port, file)) for port in container.ports]
     found = tuple(
-        Validation(name, subject.op, None, tuple(sorted_worst_first(objections(subject, resolved))), subject.location)
+        Validation(name, subject.op, None, tuple(sort_worst_first(objections(subject, resolved))), subject.location)
         for name, subject in subjects
     )
     return (*found, *validate_at_load(matrices_of(container), resolved))
@@ -84,7 +84,7 @@ def matrices_of(container: Container) -> tuple[CompiledMatrix, ...]:
 def subject_of_container(container: Container, file: str = "") -> Operation:
     """Return a container as rules see it."""
     program, used = container.program, [one for one in container.segments if one.size]
-    places, values, sizes = relocated_words(container)
+    places, values, sizes = find_relocated_words(container)
     return Operation(
         CONTAINER,
         attributes={
@@ -102,7 +102,7 @@ def subject_of_container(container: Container, file: str = "") -> Operation:
             "relocation_sizes": sizes,
             "stated log events": program.log_events,
             "stated debug events": program.debug_events,
-            **listed_tasks(container),
+            **list_tasks(container),
         },
         location=Location(file) if file else None,
     )
@@ -132,7 +132,7 @@ def subject_of_port(container: Container, port: Port, file: str = "") -> Operati
     )
 
 
-def listed_tasks(container: Container) -> dict[str, int | str]:
+def list_tasks(container: Container) -> dict[str, int | str]:
     """Return the counts of events that the tasks of a container set, or why they cannot be listed."""
     try:
         tasks = tasks_of(container)
@@ -156,7 +156,7 @@ def unnamed_in(container: Container) -> Iterator[str]:
             yield f"word {word.offset:#x} of {type(command.body).__name__} ({word.value:#x})"
 
 
-def relocated_words(container: Container) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def find_relocated_words(container: Container) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return places and values of relocated words, and the sizes of the sections that they point into.
 
     A word outside the task section has the value −1, a section that does not exist the size 0.

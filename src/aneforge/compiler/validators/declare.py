@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aneforge.rules.rule import Look, Relation, Rule
 
-__all__ = ["gate", "layer_rule", "stated"]
+__all__ = ["gate", "get_stated_limit", "layer_rule"]
 
 
 def layer_rule(
@@ -39,10 +39,12 @@ def layer_rule(
     ops = frozenset(op for _, concerned in validators_file().checks_of(rule_id) for op in concerned)
     if not ops:
         raise DataFileError(f"no validator applies the rule {rule_id}")
-    return rule(rule_id, severity, bound=stated(rule_id) if bound is None else bound, relation=relation, ops=ops)
+    return rule(
+        rule_id, severity, bound=get_stated_limit(rule_id) if bound is None else bound, relation=relation, ops=ops
+    )
 
 
-def stated(rule_id: str) -> Property:
+def get_stated_limit(rule_id: str) -> Property:
     """Return the limit that the data gives for a rule, the same for all targets.
 
     Raises:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.validators.declare import gate
-from aneforge.compiler.validators.exported import objections, sorted_worst_first, with_data
-from aneforge.compiler.validators.looking import stored_bits
+from aneforge.compiler.validators.exported import objections, sort_worst_first, with_data
+from aneforge.compiler.validators.looking import count_stored_bits
 from aneforge.compiler.validators.verdict import Validation
 from aneforge.rules.rule import own_fact
 from aneforge.rules.subject import Operation
@@ -55,7 +55,7 @@ def validate_weight_edits(program: Program, edits: Mapping[str, Constant]) -> tu
             },
         )
         target = with_data(program.target, WEIGHT_EDIT)
-        found.append(Validation(symbol, WEIGHT_EDIT, None, tuple(sorted_worst_first(objections(subject, target)))))
+        found.append(Validation(symbol, WEIGHT_EDIT, None, tuple(sort_worst_first(objections(subject, target)))))
     return tuple(found)
 
 
@@ -73,4 +73,4 @@ def is_compressible(kernel: Constant, target: TargetLike = None) -> bool:
         NoDataError: The target is a name without data.
     """
     least = own_fact(gate("compressible_kernel_bits"), resolve(target)).value
-    return stored_bits(kernel) >= int(str(least))
+    return count_stored_bits(kernel) >= int(str(least))

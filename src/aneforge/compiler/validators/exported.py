@@ -10,7 +10,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.validators.catalogue import general_checks, semantic_rules, validator_of
 from aneforge.compiler.validators.data import Stage
-from aneforge.compiler.validators.looking import stored_bits
+from aneforge.compiler.validators.looking import count_stored_bits
 from aneforge.compiler.validators.subjects import ALONE, op_of, subject_of_layer, subjects_of_epilogue
 from aneforge.compiler.validators.verdict import Objection, Validation
 from aneforge.errors import NoDataError
@@ -36,7 +36,7 @@ __all__ = [
     "MOVES",
     "Part",
     "judge_layers",
-    "left_out_for_layers",
+    "list_rules_without_layers",
     "look_at",
     "objections",
     "observe_layer",
@@ -71,9 +71,7 @@ def validate(subject: Subject, target: TargetLike = None) -> Validation:
         NoDataError: The target is a name without data.
     """
     resolved = with_data(resolve(target), subject.op, subject.location)
-    return Validation(
-        "", subject.op, validator_of(subject.op), tuple(sorted_worst_first(objections(subject, resolved)))
-    )
+    return Validation("", subject.op, validator_of(subject.op), tuple(sort_worst_first(objections(subject, resolved))))
 
 
 def validate_layer(layer: Layer, target: TargetLike = None, around: Surroundings = ALONE) -> Validation:
@@ -146,7 +144,7 @@ def form_of(argument: Argument) -> object:
         return tuple(map(form_of, argument))
     if isinstance(argument, Value):
         return argument.type
-    return (argument.type, argument.encoding, stored_bits(argument))
+    return (argument.type, argument.encoding, count_stored_bits(argument))
 
 
 SIGHTS: dict[tuple[object, ...], Sequence[Sight]] = {}
@@ -173,7 +171,7 @@ def look_at(subject: Subject) -> Sight:
 
 def judge_layers(target: Target) -> Judge:
     """Return a judge of layers on a target, which asks nothing that only the conversion from MIL asks."""
-    return Judge(target, left_out_for_layers)
+    return Judge(target, list_rules_without_layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +192,7 @@ class Part:
     def judged(self, judge: Judge) -> Validation:
         """Return the verdict on it for a target."""
         found = self.objections(judge) if any(map(judge.breaches_in, self.sights)) else []
-        return Validation(self.name, self.op, self.validator, tuple(sorted_worst_first(found)), self.location)
+        return Validation(self.name, self.op, self.validator, tuple(sort_worst_first(found)), self.location)
 
     def objections(self, judge: Judge) -> list[Objection]:
         """Return what rules find in it, with the stages that answer them."""
@@ -233,7 +231,7 @@ def objections_of(subject: Subject, sight: Sight, judge: Judge) -> Iterator[Obje
     return (objection_of(finding, validator, judge.target) for finding in judge.findings(subject, sight))
 
 
-def left_out_for_layers(op: str, target: Target) -> frozenset[str]:
+def list_rules_without_layers(op: str, target: Target) -> frozenset[str]:
     """Return the rules that hold for an operation of a graph and not for a layer on a target."""
     entry = names().get(op)
     gate = entry.support.gate if entry else None
@@ -261,6 +259,6 @@ def texts_of(applied: Sequence[Check], finding: Finding) -> tuple[str, ...]:
     return tuple(check.filled(finding) for check in applied if check.text)
 
 
-def sorted_worst_first(found: Iterable[Objection]) -> list[Objection]:
+def sort_worst_first(found: Iterable[Objection]) -> list[Objection]:
     """Return objections by severity, those of one severity by rule."""
     return sorted(found, key=lambda one: (one.finding.severity.rank, one.finding.rule))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.validators.exported import objections, sorted_worst_first, with_data
+from aneforge.compiler.validators.exported import objections, sort_worst_first, with_data
 from aneforge.compiler.validators.verdict import Validation
 from aneforge.records import dataclass
 from aneforge.rules.subject import Operation
@@ -80,7 +80,7 @@ def validate_at_load(matrices: Iterable[CompiledMatrix], target: TargetLike = No
     found: list[Validation] = []
     for matrix in matrices:
         subject = subject_of_matrix(matrix)
-        judged = sorted_worst_first(objections(subject, with_data(resolved, MATRIX)))
+        judged = sort_worst_first(objections(subject, with_data(resolved, MATRIX)))
         found.append(Validation(matrix.name, MATRIX, None, tuple(judged)))
     return tuple(found)
 

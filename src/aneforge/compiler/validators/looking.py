@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aneforge.ops.constant import Constant
     from aneforge.rules.subject import Subject
 
-__all__ = ["pad_pairs", "stored_bits"]
+__all__ = ["count_stored_bits", "pad_pairs"]
 
 
 def pad_pairs(subject: Subject, count: int) -> Iterator[tuple[int, int]]:
@@ -26,7 +26,7 @@ def pad_pairs(subject: Subject, count: int) -> Iterator[tuple[int, int]]:
         yield (pads[2 * place], pads[2 * place + 1]) if len(pads) >= 2 * count else (0, 0)
 
 
-def stored_bits(constant: Constant) -> int:
+def count_stored_bits(constant: Constant) -> int:
     """Return the bits in which one element of a constant is stored."""
     match constant:
         case Dense() | Sparse():  # most constants are dense, so they are asked for first

@@ -9,11 +9,11 @@ from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.retarget import retarget
 from aneforge.compiler.validators.catalogue import validator_of
 from aneforge.compiler.validators.data import Stage
-from aneforge.compiler.validators.exported import objections, sorted_worst_first, with_data
+from aneforge.compiler.validators.exported import objections, sort_worst_first, with_data
 from aneforge.compiler.validators.network import validate_program
 from aneforge.compiler.validators.verdict import Validation
 from aneforge.graph.graph import PLACEHOLDERS, as_graph
-from aneforge.rules.nodes import known_nodes, operation_of
+from aneforge.rules.nodes import find_known_nodes, operation_of
 from aneforge.rules.preflight import port_of
 from aneforge.rules.rule import Severity
 from aneforge.targets import resolve
@@ -50,19 +50,19 @@ def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Valida
         NoDataError: The target is a name without data.
     """
     whole, resolved = as_graph(graph), resolve(target)
-    known = known_nodes(whole.nodes)
-    found = [judged("", operation_of(node, whole.consumers[node], known), resolved) for node in whole.nodes]
-    return (*found, *(judged(name, port_of(output, whole), resolved) for name, output in whole.outputs.items()))
+    known = find_known_nodes(whole.nodes)
+    found = [judge("", operation_of(node, whole.consumers[node], known), resolved) for node in whole.nodes]
+    return (*found, *(judge(name, port_of(output, whole), resolved) for name, output in whole.outputs.items()))
 
 
-def judged(name: str, subject: Operation, target: Target) -> Validation:
+def judge(name: str, subject: Operation, target: Target) -> Validation:
     """Return the verdict on one operation of a graph."""
-    found = converted(objections(subject, with_data(target, subject.op, subject.location), front_end=True))
+    found = mark_converted(objections(subject, with_data(target, subject.op, subject.location), front_end=True))
     checked_by = None if subject.op in PLACEHOLDERS else validator_of(subject.op)
-    return Validation(name, subject.op, checked_by, tuple(sorted_worst_first(found)), subject.location)
+    return Validation(name, subject.op, checked_by, tuple(sort_worst_first(found)), subject.location)
 
 
-def converted(found: Iterable[Objection]) -> list[Objection]:
+def mark_converted(found: Iterable[Objection]) -> list[Objection]:
     """Return objections, those that the conversion answers marked as such."""
     return [replace(one, stage=Stage.CONVERSION) if is_answered(one.finding) else one for one in found]
 

@@ -17,10 +17,10 @@ from aneforge.compiler.validators.exported import (
     MOVES,
     Part,
     judge_layers,
-    left_out_for_layers,
+    list_rules_without_layers,
     look_at,
     observe_layer,
-    sorted_worst_first,
+    sort_worst_first,
     with_data,
 )
 from aneforge.compiler.validators.subjects import op_of, surroundings
@@ -73,7 +73,7 @@ class NetworkValidation:
     @property
     def findings(self) -> tuple[Objection, ...]:
         """Everything that was found, worst first."""
-        return tuple(sorted_worst_first(found for part in self.parts() for found in part.findings))
+        return tuple(sort_worst_first(found for part in self.parts() for found in part.findings))
 
     def parts(self) -> Iterator[Validation]:
         """Iterate over the verdicts on the network, its ports and its layers."""
@@ -119,7 +119,7 @@ class ObservedProgram:
             NoDataError: The target is a name without data.
         """
         judge = judge_layers(with_data(target, NETWORK))
-        left_out = (left_out_for_layers(op, target) for op in self.ops)
+        left_out = (list_rules_without_layers(op, target) for op in self.ops)
         key = (*(getattr(judge.bound_of(rule), "value", None) for rule in self.rules), *left_out)
         if key in self.clean:
             return replace(self.clean[key], target=target.name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["CudaDevice", "Device", "Loaded", "device_facts", "obstacle", "packed"]
+__all__ = ["CudaDevice", "Device", "Loaded", "device_facts", "obstacle", "pack"]
 
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
 LEAST_CAPABILITY = (7, 0)
@@ -61,7 +61,7 @@ class Device(Protocol):
         ...
 
 
-def packed(launch: Launch, address_of: Mapping[Buffer, int]) -> bytes:
+def pack(launch: Launch, address_of: Mapping[Buffer, int]) -> bytes:
     """Return the struct that a kernel takes."""
     parts: list[bytes] = []
     for one in launch.arguments:
@@ -252,7 +252,7 @@ class CudaPlan:
 
     def launch(self, launch: Launch) -> None:
         """Launch a kernel on the stream."""
-        content = packed(launch, self.addresses)
+        content = pack(launch, self.addresses)
         argument = np.frombuffer(content, np.dtype((np.void, len(content))))[0]
         self.device.kernel(launch.kernel)(launch.grid, (launch.width,), (argument,), shared_mem=launch.memory)
 

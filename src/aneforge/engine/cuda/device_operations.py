@@ -458,7 +458,7 @@ class Operations:
             return places + apart if value.dtype == HALF else (places + int(apart))
 
         total = float(
-            sum(one.size for value in operands.values() for one in listed(value) if isinstance(one, Tensor)) + 2
+            sum(one.size for value in operands.values() for one in as_list(value) if isinstance(one, Tensor)) + 2
         )
         laid = [
             {
@@ -473,7 +473,7 @@ class Operations:
         ]
         try:
             once, again = (evaluate(given) for given in laid)
-            typed = evaluate({name: typed_operand(value) for name, value in operands.items()})
+            typed = evaluate({name: build_typed_operand(value) for name, value in operands.items()})
         except (ValueError, TypeError, IndexError) as error:
             raise UnsuitedError(f"an arrangement: {error}") from error
         if not sources:
@@ -571,15 +571,15 @@ def stand_in(value: Value) -> Array:
     return np.broadcast_to(np.zeros((), value.dtype), value.shape)
 
 
-def listed(value: Operand) -> tuple[Value, ...]:
+def as_list(value: Operand) -> tuple[Value, ...]:
     """Return one operand or several as several."""
     return value if isinstance(value, tuple) else () if value is None else (value,)
 
 
-def typed_operand(value: Operand) -> Any:  # noqa: ANN401 - an array, several, or none
+def build_typed_operand(value: Operand) -> Any:  # noqa: ANN401 - an array, several, or none
     """Return zeros of the shape and type of an operand; constants as they are."""
     if isinstance(value, tuple):
-        return tuple(typed_operand(one) for one in value)
+        return tuple(build_typed_operand(one) for one in value)
     return np.zeros(value.shape, value.dtype) if isinstance(value, Tensor) else value
 
 

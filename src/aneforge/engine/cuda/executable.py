@@ -131,7 +131,7 @@ class DeviceExecutable:
                 self.most = now // 2
                 continue
             done += now
-        return joined(found)
+        return join(found)
 
     def one_by_one(self, inputs: Mapping[str, Array], states: Mapping[str, Array], count: int) -> DeviceRun:
         """Run samples one after the other, each on the states that the one before left."""
@@ -140,7 +140,7 @@ class DeviceExecutable:
         for place in range(count):
             found.append(self.run_part({name: one[place : place + 1] for name, one in inputs.items()}, held, 1))
             held = dict(found[-1].states)
-        return joined(found)
+        return join(found)
 
     def run_part(self, inputs: Mapping[str, Array], states: Mapping[str, Array], samples: int) -> DeviceRun:
         """Run as many samples as a plan takes."""
@@ -188,7 +188,7 @@ def part_of(planned: Planned, found: list[Array]) -> Part:
     return Part(planned, notes, {one.layer: tuple(one.host) for one in planned.noted if one.host is not None})
 
 
-def joined(runs: list[DeviceRun]) -> DeviceRun:
+def join(runs: list[DeviceRun]) -> DeviceRun:
     """Return several runs as one; states are those after the last."""
     if len(runs) == 1:
         return runs[0]

@@ -133,11 +133,11 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
 
     def sum(self, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401 - as NumPy's
         """Return sums along axes."""
-        return folded(np.sum, self, axis, **options)
+        return fold(np.sum, self, axis, **options)
 
     def min(self, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401 - as NumPy's
         """Return the smallest along axes."""
-        return folded(np.min, self, axis, **options)
+        return fold(np.min, self, axis, **options)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Meant:  # noqa: ANN401
         """Lay out a step on every element."""
@@ -157,13 +157,13 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
             dtype = np.result_type(*(one.dtype if isinstance(one, Meant) else one for one in (x, y)))
             return step(np.where, dtype, x, y, condition)
         if function in FOLDS:
-            return folded(function, *args, **kwargs)
+            return fold(function, *args, **kwargs)
         if function is np.cumsum:
-            return cumulated(*args, **kwargs)
+            return cumulate(*args, **kwargs)
         if function is np.argsort and kwargs.get("kind") == "stable":
-            return ranked(args[0], kwargs["axis"])
+            return rank(args[0], kwargs["axis"])
         if function is np.take_along_axis:
-            return taken_along(*args)
+            return take_along(*args)
         if function in MOVEMENTS:
             first, *rest = args
             several = isinstance(first, list | tuple)
@@ -284,7 +284,7 @@ def rows_along(x: Meant, axes: Sequence[int]) -> tuple[Tensor, list[object]]:
     return held, x.builder.rows(held, kept, axes)
 
 
-def folded(function: Callable[..., Any], x: Meant, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401
+def fold(function: Callable[..., Any], x: Meant, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401
     """Lay out whole numbers made one along axes, or the places of the first largest or smallest numbers."""
     builder, kind = x.builder, FOLDS[function]
     if x.dtype == REAL and function not in (np.argmax, np.argmin):
@@ -301,7 +301,7 @@ def folded(function: Callable[..., Any], x: Meant, axis: Any = None, **options: 
     return Meant(out)
 
 
-def cumulated(x: Meant, *, axis: int, dtype: npt.DTypeLike) -> Meant:
+def cumulate(x: Meant, *, axis: int, dtype: npt.DTypeLike) -> Meant:
     """Lay out sums from the start of an axis on."""
     builder = x.builder
     wide = x if x.tensor.dtype == np.dtype(dtype) else step(np.positive, np.dtype(dtype), x)
@@ -312,7 +312,7 @@ def cumulated(x: Meant, *, axis: int, dtype: npt.DTypeLike) -> Meant:
     return Meant(out)
 
 
-def ranked(x: Meant, axis: int) -> Meant:
+def rank(x: Meant, axis: int) -> Meant:
     """Lay out the places of elements in their order, equal ones by place."""
     builder = x.builder
     held, rows = rows_along(x, [axis % x.ndim])
@@ -322,7 +322,7 @@ def ranked(x: Meant, axis: int) -> Meant:
     return step(np.positive, np.dtype(np.int64), Meant(out))
 
 
-def taken_along(x: Meant, places: Any, axis: int) -> Meant:  # noqa: ANN401 - as above
+def take_along(x: Meant, places: Any, axis: int) -> Meant:  # noqa: ANN401 - as above
     """Lay out a choice of elements along an axis by places for each."""
     builder = x.builder
     axis %= x.ndim

@@ -105,7 +105,7 @@ class Noted:
             if labels.special and infinite:
                 found.append(SPECIAL)
             if labels.doubtful is not None and self.flags is not None:
-                found += flagged(int(notes.words[self.flags, sample]))
+                found += flag(int(notes.words[self.flags, sample]))
             if self.zeros is not None:
                 place, both = self.zeros
                 if int(notes.words[place, sample]) & both == both:
@@ -121,7 +121,7 @@ class Noted:
             if magnitude:
                 found += [SPECIAL] if float(notes.magnitudes(place)[sample]) >= FP16_INFINITY else []
             else:
-                found += flagged(int(notes.words[place, sample]))
+                found += flag(int(notes.words[place, sample]))
         return found
 
     def passes_edge(self, sizes: list[float], notes: Notes, sample: int) -> bool:
@@ -139,6 +139,6 @@ def numbers_of(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
     return np.where(bits >= FIELD_31, 65536.0 * (1 + (bits & 0x3FF) / 1024), ordinary)
 
 
-def flagged(bits: int) -> list[Label]:
+def flag(bits: int) -> list[Label]:
     """Return the labels of flags."""
     return [label for place, label in enumerate(LABELS) if bits >> place & 1]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Places = npt.NDArray[np.int64]
 
-__all__ = ["CHUNK", "GROUP", "PACKED", "PART", "bounds_of_lines", "constant_extremes", "listed", "packed_lines"]
+__all__ = ["CHUNK", "GROUP", "PACKED", "PART", "bounds_of_lines", "constant_extremes", "pack_lines", "pad_places"]
 
 GROUP = 64
 CHUNK = 16
@@ -41,10 +41,10 @@ def halves_places(*, left: bool) -> Places:
     return (step // 2 * GROUP + (line & ~3)) * 2 + step % 2 * 4 + (line & 3)
 
 
-def packed_lines(values: Array, places: Places, lines: Places, steps: Places, *, left: bool) -> Array:
+def pack_lines(values: Array, places: Places, lines: Places, steps: Places, *, left: bool) -> Array:
     """Return lines packed, [batch][group][chunk]: left numbers moved, with thresholds, or right ones with magnitudes.
 
-    >>> one = packed_lines(np.array([0.5, -2], np.float16), *(np.arange(n) for n in (1, 1, 2)), left=False)[0, 0, 0]
+    >>> one = pack_lines(np.array([0.5, -2], np.float16), *(np.arange(n) for n in (1, 1, 2)), left=False)[0, 0, 0]
     >>> one["numbers"][:3, 0].tolist(), one["halves"][[0, 4, 8]].tolist()
     ([0.5, -2.0, 0.0], [14336, 16384, 0])
     """
@@ -98,10 +98,10 @@ def constant_extremes(values: Array) -> npt.NDArray[np.uint32]:
     return np.array([bits.max(initial=0), least], np.uint32)
 
 
-def listed(places: Places, whole: int) -> Places:
+def pad_places(places: Places, whole: int) -> Places:
     """Return places up to a multiple of some, the first one again where there are too few.
 
-    >>> listed(np.array([3, 5, 9]), 4).tolist()
+    >>> pad_places(np.array([3, 5, 9]), 4).tolist()
     [3, 5, 9, 3]
     """
     return np.concatenate([places, np.full(-len(places) % whole, places[0])])

@@ -23,7 +23,7 @@ from aneforge.engine.cuda.primitives import HALF, Builder
 from aneforge.engine.cuda.product_launches import After
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
 from aneforge.engine.dispatch import UNARY, arithmetic, round_operands
-from aneforge.engine.execution.epilogue import GAIN_OFFSET, Exact, Pointwise, along, build_gain, joined, stage_of
+from aneforge.engine.execution.epilogue import GAIN_OFFSET, Exact, Pointwise, along, build_gain, join, stage_of
 from aneforge.engine.execution.layers import placed, plain_stages, rounds_once
 from aneforge.engine.execution.run import engine_element
 from aneforge.engine.execution.run_products import for_channels, is_product, product_of
@@ -141,7 +141,7 @@ class Layers:
         """Lay out what a layer computes."""
         layer = step.layer
         call = call_of_layer(layer)
-        if not any(isinstance(one, Tensor) for value in operands.values() for one in listed(value)):
+        if not any(isinstance(one, Tensor) for value in operands.values() for one in as_list(value)):
             raise UnsuitedError("constants alone")
         if call is None:
             affine, rank = affine_of_layer(layer), layer.core_types[0].rank
@@ -209,7 +209,7 @@ class Layers:
             else:
                 forms[id(function)] = ("stage", stage, kinds.shape)
             kinds = stage.type_of(kinds)
-        for function in joined(functions):
+        for function in join(functions):
             if isinstance(function, Pointwise):
                 if x.dtype != HALF:
                     raise UnsuitedError(f"slots after {x.dtype}")
@@ -309,7 +309,7 @@ class Layers:
         labels, build = step.labels, self.builder
         if not labels.look:
             return
-        flat = [one for value in operands.values() for one in listed(value)]
+        flat = [one for value in operands.values() for one in as_list(value)]
         for (place, _), value in zip(placed(step.layer), flat, strict=True):
             if not isinstance(value, Tensor):
                 noted.magnitudes.append(step.magnitudes[place])
@@ -368,6 +368,6 @@ class Layers:
         return Noted(layer.name, step.labels, host=said)
 
 
-def listed(value: Operand) -> tuple[Value, ...]:
+def as_list(value: Operand) -> tuple[Value, ...]:
     """Return one operand or several as several."""
     return value if isinstance(value, tuple) else (value,)

@@ -347,7 +347,7 @@ class Builder:
     def walk(self, out: Tensor, *operands: Tensor) -> tuple[list[int], list[list[int]]]:
         """Return the axes of a result, samples first, and the steps of operands that are broadcast to it."""
         laid = [broadcast_steps(one, out.shape) for one in operands]
-        shape, steps = compacted(
+        shape, steps = compact(
             [self.samples, *out.shape], [[one.sample, *along] for one, along in zip(operands, laid, strict=True)]
         )
         return shape, steps
@@ -468,7 +468,7 @@ class Builder:
 
     def rows(self, x: Tensor, kept: Sequence[int], gone: Sequence[int]) -> list[object]:
         """Return where rows begin and how their elements lie, for axes that stay and axes that a row goes along."""
-        shape, (steps,) = compacted(
+        shape, (steps,) = compact(
             [self.samples, *(x.shape[axis] for axis in kept)], [[x.sample, *(x.steps[axis] for axis in kept)]]
         )
         extents, along = [x.shape[axis] for axis in gone], [x.steps[axis] for axis in gone]
@@ -577,10 +577,10 @@ def broadcast_steps(x: Tensor, shape: Sequence[int]) -> list[int]:
     ]
 
 
-def compacted(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+def compact(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
     """Return axes without those of length 1 and with neighbours made one where all operands allow, six of them.
 
-    >>> compacted([2, 3, 4], [[12, 4, 1], [0, 0, 1]])
+    >>> compact([2, 3, 4], [[12, 4, 1], [0, 0, 1]])
     ([1, 1, 1, 1, 6, 4], [[0, 0, 0, 0, 4, 1], [0, 0, 0, 0, 0, 1]])
 
     Raises:

@@ -21,8 +21,8 @@ from aneforge.engine.cuda.packing import (
     PART,
     bounds_of_lines,
     constant_extremes,
-    listed,
-    packed_lines,
+    pack_lines,
+    pad_places,
 )
 from aneforge.engine.cuda.plans import Address, Buffer, Role
 from aneforge.engine.cuda.primitives import HALF, UNRECTIFIED, Builder, Extremes
@@ -441,8 +441,8 @@ class Multiplier:
         return [
             build.at(tensor),
             build.places(lines.places, np.int64),
-            build.places(listed(lines.lines, GROUP)),
-            build.places(listed(lines.steps, CHUNK)),
+            build.places(pad_places(lines.lines, GROUP)),
+            build.places(pad_places(lines.steps, CHUNK)),
             packed[0],
             largest,
             least,
@@ -466,7 +466,7 @@ class Multiplier:
             where = (content, distinct + lines.tensor.first, lines.lines, lines.steps)
             sums, norms = bounds_of_lines(*where)
             wholes = np.stack([sums.max(axis=-1), sums.sum(axis=-1)], axis=-1)
-            found = (packed_lines(*where, left=left), sums, norms, wholes)
+            found = (pack_lines(*where, left=left), sums, norms, wholes)
         return [build.table(found[part] if found else np.empty(0), (key, part)) for part in range(4)]
 
     def packed(self, lines: Lines, distinct: Places, *, left: bool) -> list[object]:
@@ -486,8 +486,8 @@ class Multiplier:
                 256,
                 build.at(tensor),
                 build.places(distinct, np.int64),
-                build.places(listed(lines.lines, GROUP)),
-                build.places(listed(lines.steps, CHUNK)),
+                build.places(pad_places(lines.lines, GROUP)),
+                build.places(pad_places(lines.steps, CHUNK)),
                 len(lines.lines),
                 len(lines.steps),
                 len(lines.steps) > 1 and lines.steps[1] - lines.steps[0] == 1,

@@ -71,8 +71,8 @@ class Pointwise:
     """A function that does the same to every fp16 number: one step, or several of them one after the other.
 
     A table of all results stands for it once it pays: when about as many numbers have gone through as there are.
-    Layers with the same function share it (`shared`). A program of thousands of small layers would spend its first
-    run, and gigabytes, on tables otherwise.
+    Layers with the same function share it (`share_function`). A program of thousands of small layers would spend its
+    first run, and gigabytes, on tables otherwise.
     """
 
     def __init__(
@@ -157,14 +157,14 @@ class Pointwise:
                 x = part.function(x)
             return x
 
-        return shared(Pointwise((self.key, other.key), every, self.find_doubts, parts))
+        return share_function(Pointwise((self.key, other.key), every, self.find_doubts, parts))
 
 
 SHARED: WeakValueDictionary[Hashable, Pointwise] = WeakValueDictionary()
 """The functions of the programs that are loaded, by what tells them apart."""
 
 
-def shared(function: Pointwise) -> Pointwise:
+def share_function(function: Pointwise) -> Pointwise:
     """Return the function of the same key that a loaded program has, or this one."""
     return SHARED.setdefault(function.key, function)
 
@@ -216,7 +216,7 @@ class Stages:
 
     def after(self, first: Function, label: Label) -> Stages:
         """Return these steps with another in front, joined where both are tables."""
-        return Stages(joined([first, *self.functions]), (label, *self.labels))
+        return Stages(join([first, *self.functions]), (label, *self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +251,10 @@ def stages_of(stages: Iterable[tuple[Slot, Stage]], flowing: TensorType, target:
         functions.append(function)
         labels.append(label)
         flowing = stage.type_of(flowing)
-    return Stages(joined(functions), tuple(labels))
+    return Stages(join(functions), tuple(labels))
 
 
-def joined(functions: Iterable[Function]) -> tuple[Function, ...]:
+def join(functions: Iterable[Function]) -> tuple[Function, ...]:
     """Return functions with neighbours that are tables made one."""
     found: list[Function] = []
     for function in functions:
@@ -283,7 +283,7 @@ def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Functio
 
     if found.op.name in UNARY:
         made = Pointwise((found, tuple(sorted(attributes.items()))), function, lambda: found.doubtful(attributes))
-        return shared(made), found.label_of_attributes(attributes)
+        return share_function(made), found.label_of_attributes(attributes)
     if found.op.name == "transpose":
         return Moved(cast("tuple[int, ...]", attributes["perm"]), function), found.label
     special = any(map(has_special, cast("Iterable[Array]", constants.values())))
@@ -302,7 +302,7 @@ def build_gain(affine: Affine, rank: int) -> Function:
     if not single:
         return Each(function)
     key = ("gain and offset", *(None if one is None else one.tobytes() for one in (gain, offset)))
-    return shared(Pointwise(key, function, lambda: doubtful_numbers("", ())))
+    return share_function(Pointwise(key, function, lambda: doubtful_numbers("", ())))
 
 
 def label_of_gain(affine: Affine, target: Target) -> Label:

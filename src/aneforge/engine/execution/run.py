@@ -92,11 +92,11 @@ class Executable:
         for port in program.inputs:
             if inputs.get(port.name) is None:
                 raise GraphError(f"input {port.name!r} has no value")
-            values.arrays[port.value.name] = taken("input", port.name, inputs[port.name], port.value.type)
+            values.arrays[port.value.name] = take_value("input", port.name, inputs[port.name], port.value.type)
         for state in program.states:
             kind = state.read.type
             start = (states or {}).get(state.name, np.zeros(kind.shape, engine_element(kind)))
-            values.arrays[state.read.name] = taken("state", state.name, start, kind)
+            values.arrays[state.read.name] = take_value("state", state.name, start, kind)
         labels: dict[str, Label] = {}
         doubts: dict[str, tuple[Label, ...]] = {}
         for step in self.steps:
@@ -177,6 +177,6 @@ def run(
     return prepare(program).run(inputs, states, keep=keep)
 
 
-def taken(direction: str, name: str, value: object, kind: TensorType) -> Array:
+def take_value(direction: str, name: str, value: object, kind: TensorType) -> Array:
     """Return a value as the engine gets it, checked as the port of a loaded program checks it."""
     return hand_over(f"{direction} {name!r} : {kind}", value, kind, engine_element(kind))

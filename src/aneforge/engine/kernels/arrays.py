@@ -125,12 +125,12 @@ def places_of(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.in
     [0, 0, 0, 10, 10, 10]
     """
     if math.prod(shape) <= MOST_KEPT_PLACES:
-        return kept_places(tuple(shape), tuple(strides))
+        return keep_places(tuple(shape), tuple(strides))
     return found_places(shape, strides)
 
 
 @lru_cache(maxsize=1024)
-def kept_places(shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def keep_places(shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """Return places that were asked for before, or find them."""
     found = found_places(shape, strides)
     found.flags.writeable = False

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     Results = type[np.uint16 | np.float64]
 
 __all__ = [
+    "apply_gain_to_convolution",
+    "apply_gain_to_winograd",
     "convolution",
     "convolution_total",
-    "gained_convolution",
-    "gained_winograd",
     "int8_convolution",
     "winograd_convolution",
     "winograd_total",
@@ -129,11 +129,13 @@ def convolution(x: Array, weight: Array, bias: Array | None = None, **window: Un
     return as_given(convolved(x, weight, Channels(channel_bias(bias, weight.shape[0])), window, np.uint16), x)
 
 
-def gained_convolution(x: Array, weight: Array, gain: Array, offset: Array | None, **window: Unpack[Window]) -> Array:
+def apply_gain_to_convolution(
+    x: Array, weight: Array, gain: Array, offset: Array | None, **window: Unpack[Window]
+) -> Array:
     """Return gain · sum + offset of a convolution, rounded once: one of each for every output channel.
 
     >>> images, kernels = np.full((1, 1, 1), 2049.0, np.float16), np.ones((1, 1, 1), np.float16)
-    >>> gained_convolution(images, kernels, np.array([2.0]), np.array([3.0])).item()
+    >>> apply_gain_to_convolution(images, kernels, np.array([2.0]), np.array([3.0])).item()
     4100.0
 
     Raises:
@@ -200,11 +202,11 @@ def winograd_convolution(x: Array, weight: Array, bias: Array | None = None, *, 
     return as_given(winograd_convolved(x, weight, Channels(channel_bias(bias, weight.shape[0])), pad, np.uint16), x)
 
 
-def gained_winograd(x: Array, weight: Array, gain: Array, offset: Array | None, *, pad: Padding = 1) -> Array:
+def apply_gain_to_winograd(x: Array, weight: Array, gain: Array, offset: Array | None, *, pad: Padding = 1) -> Array:
     """Return gain · sum + offset of a Winograd convolution, rounded once: one of each for every output channel.
 
     >>> images, kernels = np.ones((1, 1, 1, 2), np.float16), np.ones((1, 1, 3, 3), np.float16)
-    >>> gained_winograd(images, kernels, np.array([2.0]), np.array([3.0])).ravel().tolist()
+    >>> apply_gain_to_winograd(images, kernels, np.array([2.0]), np.array([3.0])).ravel().tolist()
     [7.0, 7.0]
 
     Raises:

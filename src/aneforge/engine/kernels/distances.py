@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["largest_magnitude", "read", "scaled_distances", "squared_distances"]
+__all__ = ["compute_scaled_distances", "compute_squared_distances", "largest_magnitude", "read"]
 
 
 class Kind(IntEnum):
@@ -60,10 +60,10 @@ def read(values: Array) -> Array:
     return wide if np.isfinite(wide).all() else planar.read(values)
 
 
-def scaled_distances(x: Array, shift: Array, factor: Array) -> Array:
+def compute_scaled_distances(x: Array, shift: Array, factor: Array) -> Array:
     """Return (x − shift) · factor, both in float64 and broadcast to x, rounded once to fp16.
 
-    >>> scaled_distances(np.array([3.0], np.float16), np.array([2.5]), np.array([4.0])).tolist()
+    >>> compute_scaled_distances(np.array([3.0], np.float16), np.array([2.5]), np.array([4.0])).tolist()
     [2.0]
 
     Raises:
@@ -73,13 +73,13 @@ def scaled_distances(x: Array, shift: Array, factor: Array) -> Array:
     if not available():
         exact = (planar.read(golden_halves(x)) - shift) * factor
         return as_given(rounding.to_fp16(exact).astype(np.float16).view(np.uint16), x)
-    return as_given(measured(Kind.SCALED, bits, shift, factor), x)
+    return as_given(measure(Kind.SCALED, bits, shift, factor), x)
 
 
-def squared_distances(x: Array, shift: Array) -> Array:
+def compute_squared_distances(x: Array, shift: Array) -> Array:
     """Return (x − shift)², the shift in float64 and broadcast to x, rounded once to fp16.
 
-    >>> squared_distances(np.array([3.0], np.float16), np.array([2.5])).tolist()
+    >>> compute_squared_distances(np.array([3.0], np.float16), np.array([2.5])).tolist()
     [0.25]
 
     Raises:
@@ -89,10 +89,10 @@ def squared_distances(x: Array, shift: Array) -> Array:
     if not available():
         exact = np.square(planar.read(golden_halves(x)) - shift)
         return as_given(rounding.to_fp16(exact).astype(np.float16).view(np.uint16), x)
-    return as_given(measured(Kind.SQUARED, bits, shift, shift), x)
+    return as_given(measure(Kind.SQUARED, bits, shift, shift), x)
 
 
-def measured(kind: Kind, x: Array, shift: Array, factor: Array) -> Array:
+def measure(kind: Kind, x: Array, shift: Array, factor: Array) -> Array:
     """Compute distances, in runs along which shift and factor are one number or lie side by side."""
     numbers, out = np.ascontiguousarray(x), np.empty(x.shape, np.uint16)
     if out.size == 0:

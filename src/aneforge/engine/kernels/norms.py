@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.engine import normalisation
 from aneforge.engine.activations import ACTIVATIONS, LOG2_E, inverse_knots, reciprocal_root, root_knots
 from aneforge.engine.kernels.arrays import as_given, bits_of, from_golden, golden_halves
-from aneforge.engine.kernels.distances import largest_magnitude, read, scaled_distances
+from aneforge.engine.kernels.distances import compute_scaled_distances, largest_magnitude, read
 from aneforge.engine.kernels.elements import add, lookup, mul, table_of
 from aneforge.engine.kernels.library import address, available
 from aneforge.engine.kernels.matmul import matmul_total
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Axes = tuple[int, ...]
 
-__all__ = ["STEPS", "activation", "by_length", "layer_norm", "softmax", "standardised", "table_of_golden"]
+__all__ = ["STEPS", "activation", "by_length", "layer_norm", "softmax", "standardise", "table_of_golden"]
 
 
 @cache
@@ -75,7 +75,7 @@ def softmax_by_products(x: Array, axis: int) -> Array:
     if largest_magnitude(x) > FP16_INFINITY:
         return from_golden(normalisation.softmax(x, axis, None), x)
     shifts = read(largest(x, axes=(axis,), keep_dims=True))
-    powers = activation("exp2", scaled_distances(x, shifts, np.asarray(LOG2_E)))
+    powers = activation("exp2", compute_scaled_distances(x, shifts, np.asarray(LOG2_E)))
     return mul(powers, read_off("inverse", sum_of_products(powers, axis)))
 
 
@@ -87,7 +87,7 @@ def sum_of_products(values: Array, axis: int) -> Array:
     return np.moveaxis(total.reshape(1, *first.shape[1:]), 0, axis)
 
 
-def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
+def standardise(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
     """Return (x − μ) / √(σ² + epsilon), μ and σ² over some axes.
 
     Raises:
@@ -108,7 +108,7 @@ def layer_norm(
     out = run_norm(Kind.STANDARDISED, x, axes, adder, numbers, (gamma, beta))
     if out is not None:
         return out
-    plain = from_golden(normalisation.standardised(golden_halves(x), axes, epsilon, adder), x)
+    plain = from_golden(normalisation.standardise(golden_halves(x), axes, epsilon, adder), x)
     return STEPS.affine(plain, normalisation.along(gamma, x.ndim, axes), normalisation.along(beta, x.ndim, axes))
 
 
@@ -164,5 +164,5 @@ def knots_of(kind: Kind) -> Array:
     return inverse_knots() if kind is Kind.SOFTMAX else root_knots(reciprocal_root)
 
 
-STEPS = normalisation.Steps(softmax, standardised, by_length, mul, add, layer_norm)
+STEPS = normalisation.Steps(softmax, standardise, by_length, mul, add, layer_norm)
 """What the operations of `engine.normalisation` are made of, on the kernels."""

@@ -18,10 +18,10 @@ from aneforge.engine.choices import choices
 from aneforge.engine.kernels import norms
 from aneforge.engine.kernels.arrays import bits_of, from_golden
 from aneforge.engine.kernels.convolution import (
+    apply_gain_to_convolution,
+    apply_gain_to_winograd,
     convolution,
     convolution_total,
-    gained_convolution,
-    gained_winograd,
     winograd_convolution,
     winograd_total,
 )
@@ -88,10 +88,10 @@ def convolve_with_gain(gain: Array, offset: Array | None) -> products.Products:
     """Return convolutions with a gain and offset of every output channel after their sums, and no bias before."""
 
     def direct(x: Array, weight: Array, _: Array | None, **window: Unpack[Window]) -> Array:
-        return gained_convolution(x, weight, gain, offset, **window)
+        return apply_gain_to_convolution(x, weight, gain, offset, **window)
 
     def winograd(x: Array, weight: Array, _: Array | None, *, pad: Padding) -> Array:
-        return gained_winograd(x, weight, gain, offset, pad=pad)
+        return apply_gain_to_winograd(x, weight, gain, offset, pad=pad)
 
     return replace(TOTALS, convolution=direct, winograd=winograd)
 
@@ -104,14 +104,14 @@ def through_crop(values: Array) -> Array:
     return lookup(values, table_of_golden(crop.through_crop))
 
 
-def limited(values: Array) -> Array:
+def limit(values: Array) -> Array:
     """Return numbers as any operation leaves them: what is larger than any number is infinite."""
     bits = bits_of("select", values)
     magnitude = np.minimum(bits & 0x7FFF, 0x7C00)
     return (magnitude | (bits & 0x8000)).view(np.float16)
 
 
-def ordered(values: Array) -> npt.NDArray[np.int16]:
+def order(values: Array) -> npt.NDArray[np.int16]:
     """Return integers in the order of fp16 numbers as the engine reads them; zeros of both signs are one."""
     bits = bits_of("compare", values)
     magnitude = (bits & 0x7FFF).astype(np.int16)
@@ -122,14 +122,14 @@ def compared(compare: Callable[[Array, Array], Array]) -> Callable[[Array, Array
     """Return a comparison of pairs."""
 
     def function(x: Array, y: Array) -> Array:
-        return compare(ordered(x), ordered(y))
+        return compare(order(x), order(y))
 
     return function
 
 
 def select(cond: Array, a: Array, b: Array) -> Array:
     """Return a where a condition holds, else b."""
-    return limited(np.where(cond, a, b))
+    return limit(np.where(cond, a, b))
 
 
 def real_div(x: Array, y: Array) -> Array:
@@ -142,14 +142,14 @@ def floor_div(x: Array, y: Array) -> Array:
     return lookup(real_div(x, y), table_of_golden(neuron.floor))
 
 
-def combined(x: Array, y: Array, *, mode: str) -> Array:
+def combine(x: Array, y: Array, *, mode: str) -> Array:
     """Combine pairs as a mode says."""
     return {"add": add, "sub": sub, "mul": mul, "max": maximum, "min": minimum}[mode](x, y)
 
 
 def prelu(x: Array, alpha: Array) -> Array:
     """Return x, scaled by its channel's slope where it is negative."""
-    return np.where(ordered(x) < 0, mul(x, reshape_along(alpha, x.ndim)), limited(x))
+    return np.where(order(x) < 0, mul(x, reshape_along(alpha, x.ndim)), limit(x))
 
 
 def softplus_parametric(x: Array, alpha: Array, beta: Array) -> Array:
@@ -169,7 +169,7 @@ def gain_offset(x: Array, gain: Array | None, offset: Array | None) -> Array:
 def channel_gain_offset(x: Array, gain: Array | None, offset: Array | None) -> Array:
     """Return gain · x + offset with one of each per channel, axis 1."""
     if gain is None and offset is None:
-        return limited(x)
+        return limit(x)
     return gain_offset(x, *(None if one is None else reshape_along(one, x.ndim) for one in (gain, offset)))
 
 
@@ -180,7 +180,7 @@ def place_of(find: Callable[..., Array]) -> Callable[..., Array]:
     """Return an operation that finds the place of an extreme; the first of equal ones."""
 
     def function(x: Array, *, axis: int, keep_dims: bool, output_dtype: str) -> Array:
-        return find(ordered(x), axis=axis, keepdims=keep_dims).astype(output_dtype)
+        return find(order(x), axis=axis, keepdims=keep_dims).astype(output_dtype)
 
     return function
 
@@ -235,7 +235,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "minimum": minimum,
     "mul": mul,
     "not_equal": compared(np.not_equal),
-    "pe_elementwise": combined,
+    "pe_elementwise": combine,
     "pe_goc": channel_gain_offset,
     "prelu": prelu,
     "real_div": real_div,

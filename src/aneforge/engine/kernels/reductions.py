@@ -394,7 +394,7 @@ def average_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttribut
     sums = np.empty(gather.shape, np.float64)
     ready = available() and x.size > 0 and fits(adder)
     if not ready or not gathered(Of.VALUES, padded, gather, adder, sums):
-        sums = pooling.summed(summands(golden_halves(x), Of.VALUES), attributes, adder)
+        sums = pooling.add_up(summands(golden_halves(x), Of.VALUES), attributes, adder)
     return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
 
 
@@ -418,7 +418,7 @@ def euclidean_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttrib
     ready = available() and x.size > 0 and fits(adder, Of.SQUARES)
     if not ready or not gathered(Of.SQUARES, padded, gather, adder, sums):
         squares = summands(golden_halves(x), Of.SQUARES)
-        return from_golden(rounding.to_fp16(pooling.summed(squares, attributes, adder)), x)
+        return from_golden(rounding.to_fp16(pooling.add_up(squares, attributes, adder)), x)
     return as_given(to_fp16(sums).view(np.uint16), x)
 
 

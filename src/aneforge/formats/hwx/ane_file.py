@@ -30,7 +30,7 @@ from aneforge.formats.hwx.assembly import (
 )
 from aneforge.formats.hwx.container import Direction, Element
 from aneforge.formats.hwx.descriptors.codec import decode_tasks
-from aneforge.formats.hwx.program_tasks import counted_events
+from aneforge.formats.hwx.program_tasks import count_events
 from aneforge.formats.hwx.read_hwx import map_file, read
 from aneforge.formats.hwx.write_hwx import Piece, write_file
 from aneforge.records import dataclass
@@ -285,7 +285,7 @@ def container_of(file: AneFile) -> Container:
         HwxError: A port has rows that the library does not pack, constants lie where no container has them, or a task
             is damaged.
     """
-    ports = [planned_port(file, FIRST_PORT_BASE + place) for place in range(file.sources + file.destinations)]
+    ports = [find_planned_port(file, FIRST_PORT_BASE + place) for place in range(file.sources + file.destinations)]
     tasks = decode_tasks(np.frombuffer(file.text, "<u4"), GENERATION, file.task_size // 4)
     parts = Parts(
         cpu_subtype=CPU_SUBTYPE,
@@ -294,8 +294,8 @@ def container_of(file: AneFile) -> Container:
         task_count=file.task_count,
         ports=ports,
         constants=file.constants,
-        debug_events=counted_events(tasks, "debug_log_events"),
-        log_events=counted_events(tasks, "log_events"),
+        debug_events=count_events(tasks, "debug_log_events"),
+        log_events=count_events(tasks, "log_events"),
         scratch=file.tiles[SCRATCH_BASE] * PAGE,
         identification=f"a file of the Linux driver, payload at {file.payload_offset:#x}",
     )
@@ -308,7 +308,7 @@ def container_of(file: AneFile) -> Container:
     return assemble(parts, STYLES["v5"])
 
 
-def planned_port(file: AneFile, index: int) -> PlannedPort:
+def find_planned_port(file: AneFile, index: int) -> PlannedPort:
     """Return the port of a buffer: outputs come first.
 
     Raises:

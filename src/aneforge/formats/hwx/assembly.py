@@ -286,7 +286,7 @@ def assemble(parts: Parts, style: Style) -> Container:
             for port in parts.ports
         ),
         program_state(parts, style, addresses),
-        *(tensor_state(parts, style, port) for port in declared_ports(parts)),
+        *(tensor_state(parts, style, port) for port in list_declared_ports(parts)),
         Identification(parts.identification),
         *((Note("src model info", 0x28, 1, bytes(8)),) if style.has_note else ()),
     )
@@ -422,14 +422,14 @@ def program_state(parts: Parts, style: Style, addresses: Addresses) -> ProgramSt
     """
     generation = generations().get(parts.cpu_subtype)
     if generation in CHAINED_GENERATIONS:
-        return chained_program(parts, style, addresses)
+        return build_chained_program(parts, style, addresses)
     if generation is None or generation not in FRAMED_PROGRAMS:
         known = sorted((*CHAINED_GENERATIONS, *FRAMED_PROGRAMS))
         raise HwxError("programs of this generation are not known", seen=generation, limit=known)
-    return framed_program(parts, FRAMED_PROGRAMS[generation], addresses)
+    return build_framed_program(parts, FRAMED_PROGRAMS[generation], addresses)
 
 
-def chained_program(parts: Parts, style: Style, addresses: Addresses) -> ProgramState:
+def build_chained_program(parts: Parts, style: Style, addresses: Addresses) -> ProgramState:
     """Return a program whose tasks are a chain."""
     first = [port for port in parts.ports if style.outputs_first and port.direction == Direction.OUTPUT]
     ordered = (*first, *(port for port in parts.ports if port not in first))
@@ -452,7 +452,7 @@ def chained_program(parts: Parts, style: Style, addresses: Addresses) -> Program
     )
 
 
-def framed_program(parts: Parts, known: FramedProgram, addresses: Addresses) -> ProgramState:
+def build_framed_program(parts: Parts, known: FramedProgram, addresses: Addresses) -> ProgramState:
     """Return a program whose tasks follow one another in frames; ports have registers in the order of addresses.
 
     Raises:
@@ -492,7 +492,7 @@ def state_words(flavor: int, items: tuple[TaggedItem, ...] | None) -> int:
     return (PROGRAMS[flavor].items_at + len(encode_items(items)) - STATE_HEAD) // 4
 
 
-def declared_ports(parts: Parts) -> list[PlannedPort]:
+def list_declared_ports(parts: Parts) -> list[PlannedPort]:
     """Return the ports in the order of their declaration.
 
     Raises:

@@ -91,7 +91,7 @@ def decode_command(source: Source, at: int, size: int) -> LoadCommand:
     known = encode_body(body)
     if len(known) > size:
         raise HwxError.at(at + 4, "the command is too small for its content", seen=size, limit=len(known))
-    return LoadCommand(body, size, unnamed_words(data, known, at))
+    return LoadCommand(body, size, find_unnamed_words(data, known, at))
 
 
 def decode_body(source: Source, data: memoryview, at: int) -> Body:
@@ -101,7 +101,7 @@ def decode_body(source: Source, data: memoryview, at: int) -> Body:
     return OtherCommand(command, bytes(data[HEAD.size :])) if decode is None else decode(source, data, at)
 
 
-def sized(data: memoryview, form: struct.Struct, at: int) -> memoryview:
+def check_size(data: memoryview, form: struct.Struct, at: int) -> memoryview:
     """Return the bytes of a command that is large enough for its fields.
 
     Raises:
@@ -158,17 +158,17 @@ def encode_known(body: Body) -> bytes:
             made = NOTED.pack(NOTE, 0, encode_name(body.owner), body.offset, body.size) + body.content
         case OtherCommand():
             made = HEAD.pack(body.command, 0) + body.content
-    return padded(made)
+    return pad(made)
 
 
-def padded(made: bytes) -> bytes:
+def pad(made: bytes) -> bytes:
     """Return a command with its size, a multiple of eight."""
     whole = bytearray(made + bytes(-len(made) % 8))
     struct.pack_into("<I", whole, 4, len(whole))
     return bytes(whole)
 
 
-def unnamed_words(data: memoryview, known: bytes, at: int) -> tuple[UnnamedWord, ...]:
+def find_unnamed_words(data: memoryview, known: bytes, at: int) -> tuple[UnnamedWord, ...]:
     """Return the words of a command that are not what its known meaning gives; its size is said elsewhere.
 
     Raises:
@@ -194,7 +194,7 @@ def decode_segment(source: Source, data: memoryview, at: int) -> Segment:
     Raises:
         HwxError: Segment or section are outside the file, or the command has no room for the sections.
     """
-    fields = SEGMENT.unpack_from(sized(data, SEGMENT, at))
+    fields = SEGMENT.unpack_from(check_size(data, SEGMENT, at))
     _, _, name, address, size, offset, file_size, most, initial, count, flags = fields
     if SEGMENT.size + count * SECTION.size > len(data):
         limit = (len(data) - SEGMENT.size) // SECTION.size
@@ -310,7 +310,7 @@ def decode_binding(_: Source, data: memoryview, at: int) -> PortBinding:
     """
     wide = HEAD.unpack_from(data)[0] == WIDE_BINDING
     form = WIDE if wide else NARROW
-    _, _, name_at, _, address = form.unpack_from(sized(data, form, at))
+    _, _, name_at, _, address = form.unpack_from(check_size(data, form, at))
     return PortBinding(string_at(data, name_at, at), address, wide)
 
 
@@ -325,7 +325,7 @@ def decode_note(_: Source, data: memoryview, at: int) -> Note:
     Raises:
         HwxError: The command is too small.
     """
-    _, _, owner, offset, size = NOTED.unpack_from(sized(data, NOTED, at))
+    _, _, owner, offset, size = NOTED.unpack_from(check_size(data, NOTED, at))
     return Note(decode_name(owner), offset, size, bytes(data[NOTED.size :]))
 
 
@@ -335,7 +335,7 @@ def decode_state(_: Source, data: memoryview, at: int) -> ProgramState | TensorS
     Raises:
         HwxError: The command is too small for its state.
     """
-    flavor = STATE_HEAD.unpack_from(sized(data, STATE_HEAD, at))[2]
+    flavor = STATE_HEAD.unpack_from(check_size(data, STATE_HEAD, at))[2]
     if flavor in PROGRAMS:
         return decode_program(data, at)
     if flavor == TENSOR_FLAVOR:
@@ -349,7 +349,7 @@ def decode_symbols(source: Source, data: memoryview, at: int) -> SymbolTable:
     Raises:
         HwxError: They or their names are outside the file, share bytes, or are more than any program has.
     """
-    _, _, offset, count, string_offset, string_size = TABLE.unpack_from(sized(data, TABLE, at))
+    _, _, offset, count, string_offset, string_size = TABLE.unpack_from(check_size(data, TABLE, at))
     if count > MOST_ENTRIES:
         raise HwxError.at(at + 12, "too many symbols", seen=count, limit=MOST_ENTRIES)
     entries = source.table(offset, count * SYMBOL.size, "symbols", at + 8)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.container import Container
     from aneforge.formats.hwx.descriptors.task import Task
 
-__all__ = ["counted_events", "tasks_of"]
+__all__ = ["count_events", "tasks_of"]
 
 
 def tasks_of(container: Container) -> tuple[Task, ...]:
@@ -40,6 +40,6 @@ def tasks_of(container: Container) -> tuple[Task, ...]:
     return found
 
 
-def counted_events(tasks: Sequence[Task], mask: str) -> int:
+def count_events(tasks: Sequence[Task], mask: str) -> int:
     """Return how many events tasks have in a mask of their headers, as the program of a chain states them."""
     return sum((task.integer(f"header.{mask}") or 0).bit_count() for task in tasks)

@@ -146,7 +146,7 @@ def parts_of(container: Container) -> Iterator[Piece]:
         entries = b"".join(RELOCATION.pack(one.address, one.info) for one in section.relocations)
         yield Piece(section.relocation_offset, entries, f"the relocations of {section.path}")
         if section.content is not None:
-            yield Piece(section.file_offset, sized_content(section), f"section {section.path}", derived=False)
+            yield Piece(section.file_offset, build_content(section), f"section {section.path}", derived=False)
 
 
 def encode_head(container: Container) -> bytes:
@@ -169,7 +169,7 @@ def encode_head(container: Container) -> bytes:
     return head + commands
 
 
-def sized_content(section: Section) -> memoryview:
+def build_content(section: Section) -> memoryview:
     """Return the bytes of a section.
 
     Raises:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from aneforge.formats.mil.syntax import Function, NamedType
 
-__all__ = ["bound_inputs", "held_type"]
+__all__ = ["bind_inputs", "held_type"]
 
 
-def bound_inputs(function: Function, shapes: Mapping[str, Sequence[int]], file: str) -> Function:
+def bind_inputs(function: Function, shapes: Mapping[str, Sequence[int]], file: str) -> Function:
     """Return a function whose inputs have the shapes that are given for them.
 
     Raises:
@@ -28,7 +28,7 @@ def bound_inputs(function: Function, shapes: Mapping[str, Sequence[int]], file: 
     for name in shapes:
         if name not in names:
             raise UnknownNameError.of("input", name, names)
-    bound = (bound_port(port, shapes[port.name], file) if port.name in shapes else port for port in function.inputs)
+    bound = (bind_port(port, shapes[port.name], file) if port.name in shapes else port for port in function.inputs)
     return replace(function, inputs=tuple(bound))
 
 
@@ -38,7 +38,7 @@ def held_type(port: NamedType) -> ValueType:
     return kind if isinstance(kind, ValueType) else kind.stacked
 
 
-def bound_port(port: NamedType, shape: Sequence[int], file: str) -> NamedType:
+def bind_port(port: NamedType, shape: Sequence[int], file: str) -> NamedType:
     """Return an input with the shape that is given for it.
 
     Raises:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.folding import fold_tensor
-from aneforge.formats.mil.mil_values import Encoded, Known, State, describe_bound, known_value
+from aneforge.formats.mil.mil_values import Encoded, Known, State, describe_bound, get_known_value
 from aneforge.formats.mil.text_rules import NO_GRAPH_FORM, PARAMETER_SORT, RESULT_COUNT, STATE_AS_TENSOR
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
@@ -92,7 +92,7 @@ def turns(call: Call, inline: Inline) -> Sequence[Bound]:
         if len(following) != len(carried):
             found, expected = f"{len(following)} after a turn", f"{len(carried)} values"
             raise RESULT_COUNT.broken(call.statement.at, op=call.name, found=found, expected=expected)
-        carried = [settled(one) for one in following]
+        carried = [settle(one) for one in following]
     raise NO_GRAPH_FORM.broken(
         call.statement.op_at,
         op=call.name,
@@ -141,12 +141,12 @@ def truth(value: Bound) -> bool | None:
     return None if constant is None or constant.values.size != 1 else bool(constant.values.item())
 
 
-def settled(value: Bound) -> Bound:
+def settle(value: Bound) -> Bound:
     """Return a value between two turns; one that is known is from then on a constant, so that no chain grows."""
     constant = fold_tensor(value) if isinstance(value, Tensor) and value.type.size <= 1 else None
     if constant is None:
         return value
-    return known_value(constant)
+    return get_known_value(constant)
 
 
 def as_value(call: Call, value: Bound) -> Value:

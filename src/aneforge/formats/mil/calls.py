@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import nearest_names
 from aneforge.formats.mil.diagnostics import list_names
 from aneforge.formats.mil.folding import fold_tensor
-from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, describe_bound, known_value
+from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, describe_bound, get_known_value
 from aneforge.formats.mil.text_rules import (
     LIST,
     MISSING_PARAMETER,
@@ -250,7 +250,7 @@ class Call:
             return value
         constant = fold_tensor(value) if isinstance(value, Tensor) else None
         if constant is not None:
-            return known_value(constant)
+            return get_known_value(constant)
         raise NOT_CONSTANT.broken(
             at, name=attribute.name, op=self.name, found=describe_bound(value), expected="a const"
         )

@@ -59,7 +59,7 @@ def constexpr_constants(call: Call) -> tuple[tuple[Constant, ...], bool]:
         encoded = form(call) if form and not has_compressed_parts(call) else None
         if encoded is not None:
             return (encoded,), not isinstance(encoded, Dense)
-        kept = composed(call) if call.name in COMPOSED else None
+        kept = compose(call) if call.name in COMPOSED else None
         return (compute_constants(call), False) if kept is None else (kept, True)
     except MilError:
         raise
@@ -90,7 +90,7 @@ def palette(call: Call) -> Constant | None:
     indices, table = part(call, "indices"), part(call, "lut")
     if "shape" in call.given:
         width = max(int(table.size) - 1, 1).bit_length()
-        return Palette(packed(call, "indices", indices, width), table.reshape(-1), width)
+        return Palette(pack(call, "indices", indices, width), table.reshape(-1), width)
     if table.ndim > 1 and (math.prod(table.shape[:-2]) != 1 or table.shape[-1] != 1):
         return None
     kind = TensorType(indices.shape, "uint4" if index_bits(call) == 4 else "uint8")
@@ -101,7 +101,7 @@ def palette(call: Call) -> Constant | None:
 def sparse(call: Call) -> Constant:
     """Return a mask and the values that it keeps."""
     mask, nonzero = part(call, "mask"), part(call, "nonzero_data")
-    return Sparse((packed(call, "mask", mask, 1) if "shape" in call.given else mask) != 0, nonzero)
+    return Sparse((pack(call, "mask", mask, 1) if "shape" in call.given else mask) != 0, nonzero)
 
 
 def blockwise(call: Call) -> Constant | None:
@@ -130,7 +130,7 @@ COMPOSED = (
 """Operations that a graph's constants can hold as they are."""
 
 
-def composed(call: Call) -> tuple[Constant, ...] | None:
+def compose(call: Call) -> tuple[Constant, ...] | None:
     """Return what an operation gives, kept as the operation; None after a chain that is longer than any.
 
     It is evaluated once, so that its parts are checked.
@@ -207,7 +207,7 @@ def part(call: Call, name: str) -> Array:
     return read_constant(call, name).dense()
 
 
-def packed(call: Call, name: str, stored: Array, width: int) -> Array:
+def pack(call: Call, name: str, stored: Array, width: int) -> Array:
     """Return numbers that were packed into bytes, in the shape that stands beside them.
 
     Raises:

@@ -22,7 +22,7 @@ import numpy as np
 from aneforge.errors import GraphError, Location
 from aneforge.formats.mil.calls import Call, Parameter
 from aneforge.formats.mil.folding import fold_tensor
-from aneforge.formats.mil.mil_values import Encoded, Known, known_value
+from aneforge.formats.mil.mil_values import Encoded, Known, get_known_value
 from aneforge.formats.mil.resizing import as_read
 from aneforge.formats.mil.syntax import ValueType
 from aneforge.graph.node import new_node
@@ -62,7 +62,7 @@ def one(op: str, x: Value, place: Location, **attributes: object) -> Tensor:
     return build_results(op, {"x": x}, attributes, place)[0]
 
 
-def normalised(call: Call, place: Location) -> Made:
+def normalise(call: Call, place: Location) -> Made:
     """Build a normalisation; its result is of the element type that is stated, whatever its parameters are of."""
     stated = [port.type.dtype for port in call.statement.results if isinstance(port.type, ValueType)]
     return [
@@ -76,11 +76,11 @@ def instance_norm(call: Call, place: Location) -> Made:
     x = call.given.get("x")
     value = None if x is None or isinstance(x.value, tuple) else call.single(x.value, call.entry.operand("x"), x.at)
     if x is None or value is None or value.type.rank != VOLUME_RANK:
-        return normalised(call, place)
+        return normalise(call, place)
     shape = value.type.shape
     flat = one("reshape", value, place, shape=(*shape[:3], shape[3] * shape[4]))
     given = {**call.given, "x": Parameter(flat, x.at, x.name_at)}
-    (result,) = cast("list[Tensor]", normalised(Call(call.statement, call.entry, given), place))
+    (result,) = cast("list[Tensor]", normalise(Call(call.statement, call.entry, given), place))
     return [one("reshape", result, place, shape=shape)]
 
 
@@ -101,7 +101,7 @@ def concat(call: Call, place: Location) -> Made:
 def as_list(number: Value, place: Location) -> Tensor | Known:
     """Return a number without axes as a list of one; one that is known stays so."""
     if isinstance(number, Dense):
-        return known_value(Dense(number.values.reshape(1)))
+        return get_known_value(Dense(number.values.reshape(1)))
     return one("reshape", number, place, shape=(1,))
 
 
@@ -169,7 +169,7 @@ def crop_resize(call: Call, place: Location) -> Made:
         boxes = one("slice_by_index", rows, place, begin=(0, 0, 1), end=(shape[0], 1, 5))
         images = 1
     else:
-        named = known_value(Dense.owning(np.tile(np.arange(images, dtype=np.int32), shape[0])))
+        named = get_known_value(Dense.owning(np.tile(np.arange(images, dtype=np.int32), shape[0])))
         boxes = one("tile", rows, place, reps=(1, images, 1))
     given["box_indices"] = Parameter(named, roi.at, roi.name_at)
     flat = one("reshape", boxes, place, shape=(shape[0] * images, 4))
@@ -193,20 +193,20 @@ def of_one_type(call: Call, place: Location) -> Made:
         return build_results(call.entry.name, operands, call.attributes(), place)
     widest = max(floats, key=bits)
     for name, value in values.items():
-        operands[name] = value if value.type.dtype == widest else widened(value, widest, place)
+        operands[name] = value if value.type.dtype == widest else widen(value, widest, place)
     (result,) = build_results(call.entry.name, operands, call.attributes(), place)
     stated = [port.type.dtype for port in call.statement.results if isinstance(port.type, ValueType)]
     return [one("cast", result, place, dtype=stated[0])] if stated and stated[0] != widest else [result]
 
 
-def widened(value: Value, dtype: str, place: Location) -> Value:
+def widen(value: Value, dtype: str, place: Location) -> Value:
     """Return a value in a wider floating-point type; a constant stays one, for weights must be."""
     computed = one("cast", value, place, dtype=dtype)
     return fold_tensor(computed) or computed
 
 
 CONVENTIONS: dict[str, Form] = {
-    "batch_norm": normalised,
+    "batch_norm": normalise,
     "batch_to_space": batch_to_space,
     "concat": concat,
     "conv": of_one_type,
@@ -214,7 +214,7 @@ CONVENTIONS: dict[str, Form] = {
     "crop_resize": crop_resize,
     "gru": recurrent,
     "instance_norm": instance_norm,
-    "layer_norm": normalised,
+    "layer_norm": normalise,
     "linear": of_one_type,
     "lstm": recurrent,
     "matmul": of_one_type,

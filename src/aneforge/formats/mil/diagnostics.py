@@ -62,14 +62,14 @@ class MilRule:
         suggestion: str = "",
     ) -> MilError:
         """Return the error for a place in the text where the rule is broken; a suggestion stands for the remedy."""
-        values = {"name": shortened(name, LONGEST_MESSAGE), "op": shortened(op)}
-        values["found"] = shortened(self.found.format(**values) if found is None else found)
-        values["expected"] = shortened(self.expected.format(**values) if expected is None else expected)
+        values = {"name": shorten(name, LONGEST_MESSAGE), "op": shorten(op)}
+        values["found"] = shorten(self.found.format(**values) if found is None else found)
+        values["expected"] = shorten(self.expected.format(**values) if expected is None else expected)
         return MilError(
             self,
             self.message.format(**values).removesuffix("."),
             at,
-            operation=shortened(op) if op else None,
+            operation=shorten(op) if op else None,
             found=values["found"] or None,
             expected=values["expected"] or None,
             suggestion=suggestion or self.remedy.format(**values),
@@ -126,7 +126,7 @@ class MilError(GraphError):
         self.location = Location(file, self.line)
 
     def __str__(self) -> str:
-        return described(self.rule, self.location, self.column, self.operation, self.message, self._details())
+        return describe(self.rule, self.location, self.column, self.operation, self.message, self._details())
 
     def _details(self) -> list[str]:
         pairs = [("expected", self.expected), ("found", self.found)]
@@ -163,7 +163,7 @@ class MilFinding(Finding, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         details = [line for line in (self.shown, remedy_text(self.remedy)) if line]
-        return described(f"{self.rule} {self.severity}", self.location, self.column, self.op, self.message, details)
+        return describe(f"{self.rule} {self.severity}", self.location, self.column, self.op, self.message, details)
 
 
 def remedy_text(remedy: str | None) -> str:
@@ -171,7 +171,7 @@ def remedy_text(remedy: str | None) -> str:
     return f"Remedy: {remedy.rstrip('.')}." if remedy else ""
 
 
-def described(
+def describe(
     rule: str, location: Location | None, column: int | None, operation: str | None, message: str, details: list[str]
 ) -> str:
     """Return an error or a finding as text: rule, place and message on one line, the details below."""
@@ -201,10 +201,10 @@ def excerpt(line: str, column: int) -> str:
     return f"    {shown}\n    {' ' * (column - first)}^"
 
 
-def shortened(value: object, longest: int = LONGEST) -> str:
+def shorten(value: object, longest: int = LONGEST) -> str:
     """Return a value as an error shows it.
 
-    >>> shortened("9" * 1000).count("9") < 100
+    >>> shorten("9" * 1000).count("9") < 100
     True
     """
     text = "" if value is None else str(value)

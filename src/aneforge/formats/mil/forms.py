@@ -75,7 +75,7 @@ def keeps_blocks(x: Encoded, y: object) -> bool:
     return number == 0 and math.copysign(1, float(number)) < 0
 
 
-def typed_by_parameter(call: Call, place: Location) -> Made:
+def type_by_parameter(call: Call, place: Location) -> Made:
     """Build an operation whose result has the element type of a parameter, or that which the statement states."""
     call.check_names()
     attributes = call.attributes()
@@ -120,7 +120,7 @@ def refuse_form(remedy: str) -> Form:
 
 FORMS: dict[str, Form] = {
     **CONVENTIONS,
-    **dict.fromkeys(TYPED_BY, typed_by_parameter),
+    **dict.fromkeys(TYPED_BY, type_by_parameter),
     "add": with_number("adds"),
     "call": refuse_form("replace it by the statements of the called function"),
     "cond": refuse_form("compute both branches and choose with select"),

@@ -117,10 +117,10 @@ def parse_piece(text: str, rule: str, at: int) -> Tree:
     try:
         return parser().parse(text, rule)
     except lark.exceptions.UnexpectedInput as error:
-        raise unexpected(error, text, at) from None
+        raise build_unexpected_error(error, text, at) from None
 
 
-def unexpected(error: lark.exceptions.UnexpectedInput, text: str, at: int) -> MilError:
+def build_unexpected_error(error: lark.exceptions.UnexpectedInput, text: str, at: int) -> MilError:
     """Return the error for a piece that breaks the grammar."""
     if isinstance(error, lark.exceptions.UnexpectedToken):
         wanted = error.accepts or error.expected

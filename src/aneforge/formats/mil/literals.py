@@ -158,13 +158,13 @@ def array_of(literal: Literal) -> Array:
     if not literal.text.startswith("["):
         if kind.shape not in ((), (1,)):
             raise LITERAL_SHAPE.broken(literal.text_at, found="one value", expected=kind)
-        return converted([number_of(literal.text, kind.dtype, literal.text_at)], kind.dtype).reshape(kind.shape)
+        return convert([number_of(literal.text, kind.dtype, literal.text_at)], kind.dtype).reshape(kind.shape)
     words = words_of(literal)
     values = [number_of(word, kind.dtype, literal.text_at) for word in words]
-    return converted(values, kind.dtype).reshape(kind.shape)
+    return convert(values, kind.dtype).reshape(kind.shape)
 
 
-def converted(values: list[bool | int | float] | list[bool] | list[int] | list[float], dtype: str) -> Array:
+def convert(values: list[bool | int | float] | list[bool] | list[int] | list[float], dtype: str) -> Array:
     """Return checked values as an array; what a floating type cannot hold becomes infinite, as its rounding says."""
     if not is_float(dtype):
         wide = np.uint64 if dtype == "uint64" else np.int64

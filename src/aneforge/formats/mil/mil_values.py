@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Statement
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Bound", "Encoded", "Known", "State", "const_of", "describe_bound", "known_value"]
+__all__ = ["Bound", "Encoded", "Known", "State", "const_of", "describe_bound", "get_known_value"]
 
 
 class Known:
@@ -147,7 +147,7 @@ def const_of(statement: Statement, store: WeightsStore) -> Known:
     return known
 
 
-def known_value(constant: Dense) -> Known:
+def get_known_value(constant: Dense) -> Known:
     """Return a constant that was computed while the program was read."""
     return Known(Immediate(ValueType.of(constant.type), constant.values), WeightsStore(None))
 

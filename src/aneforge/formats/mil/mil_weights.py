@@ -116,7 +116,7 @@ class WeightsStore:
     """The weights files of one program."""
 
     def __init__(self, given: Weights) -> None:
-        self.given = checked(given)
+        self.given = check(given)
         self.copies = False
         """Whether files are read at once, so that nobody who writes to them changes constants that are in use."""
         self.files: dict[str, BlobFile] = {}
@@ -226,7 +226,7 @@ class WeightsStore:
         return relative
 
 
-def checked(given: object) -> Path | bytes | memoryview | Mapping[str, Path | bytes | memoryview]:
+def check(given: object) -> Path | bytes | memoryview | Mapping[str, Path | bytes | memoryview]:
     """Return weights in the forms that are used here.
 
     Raises:
@@ -251,7 +251,7 @@ def checked(given: object) -> Path | bytes | memoryview | Mapping[str, Path | by
 
 def single(given: object) -> Path | bytes | memoryview:
     """Return one of several weights files."""
-    found = checked(given)
+    found = check(given)
     if isinstance(found, Mapping):
         raise GraphTypeError("a weights file is neither a path nor bytes", seen=type(given).__name__)
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.formats.mil.binding import bound_inputs
+from aneforge.formats.mil.binding import bind_inputs
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.metadata import build_info, hints_of
 from aneforge.formats.mil.mil_weights import WeightsStore
@@ -122,7 +122,7 @@ class MilProgram:
     ) -> tuple[Graph, tuple[MilFinding, ...]]:
         if function not in self.syntax.functions:
             raise UnknownNameError.of("function", function, self.syntax.functions)
-        chosen = bound_inputs(self.syntax.functions[function], shapes, self.file)
+        chosen = bind_inputs(self.syntax.functions[function], shapes, self.file)
         key = function, port_casts, tuple((name, tuple(shape)) for name, shape in sorted(shapes.items()))
         if key not in self._read:
             try:

@@ -13,7 +13,7 @@ from aneforge.formats.mil.constexpr import CONSTEXPR, constexpr_constants
 from aneforge.formats.mil.diagnostics import MilError, list_names
 from aneforge.formats.mil.forms import FORMS, generic
 from aneforge.formats.mil.literals import number_text
-from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, const_of, describe_bound, known_value
+from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, const_of, describe_bound, get_known_value
 from aneforge.formats.mil.opsets import first_opset
 from aneforge.formats.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
 from aneforge.formats.mil.rows import with_known_rows
@@ -294,7 +294,7 @@ class FunctionReader:
     def add_input(self, port: NamedType) -> None:
         """Read an input of the function."""
         if port.name in self.fixed:
-            self.define(port, known_value(self.fixed[port.name]))
+            self.define(port, get_known_value(self.fixed[port.name]))
             return
         place = self.source.location(port.at, port.name)
         narrowed = port.name in self.casts.narrowed

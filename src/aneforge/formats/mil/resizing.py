@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node, Value
     from aneforge.ops.types import Array
 
-__all__ = ["as_read", "gathered", "is_nearest_default", "nearest_places", "own_places", "resized_axes"]
+__all__ = ["as_read", "gather", "is_nearest_default", "nearest_places", "own_places", "resized_axes"]
 
 
 def nearest_places(extent: int, count: int, *, upper: bool = False) -> Array:
@@ -54,7 +54,7 @@ def as_read(resized: Tensor) -> Tensor:
     places = {axis: nearest_places(*lengths) for axis, lengths in axes.items()}
     if all(np.array_equal(places[axis], own_places(*lengths)) for axis, lengths in axes.items()):
         return resized
-    return gathered(node, cast("Value", node.operands["x"]), places)
+    return gather(node, cast("Value", node.operands["x"]), places)
 
 
 def is_nearest_default(node: Node) -> bool:
@@ -71,7 +71,7 @@ def resized_axes(node: Node) -> dict[int, tuple[int, int]]:
     return {axis: (extent, count) for axis, (extent, count) in pairs if extent != count}
 
 
-def gathered(node: Node, x: Value, places: Mapping[int, Array]) -> Tensor:
+def gather(node: Node, x: Value, places: Mapping[int, Array]) -> Tensor:
     """Return a tensor with the elements at given places of its axes, in the place of a node; one axis is given."""
     result = x
     for axis, indices in places.items():

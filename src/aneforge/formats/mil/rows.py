@@ -103,17 +103,17 @@ def with_known_rows(graph: Graph) -> Graph:
 
     def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
         if node.op.name == GATHER:
-            return gathered(node, operands, rows)
+            return gather(node, operands, rows)
         if node.op.name != SCATTER:
             return None
         nonlocal room
         whole = is_read_whole(node)
         room -= node.types[0].shape[node.integer("axis")] if whole and node.types[0].rank else 0
-        found = scattered(node, operands, rows) if room >= 0 else None
+        found = scatter(node, operands, rows) if room >= 0 else None
         if found is None:
             return None
         if whole:
-            return [joined(found, node)]
+            return [join_rows(found, node)]
         made = Tensor(build(SCATTER, dict(operands), node.attributes, node.location))
         rows[made.node] = found
         return [made]
@@ -134,13 +134,13 @@ def there_and_back(node: Node, operands: Mapping[str, Argument]) -> Sequence[Ten
 
 def passes_rows(reader: Node, node: Node) -> bool:
     """Return whether a reader takes or writes rows of a scatter's result by indices that are known."""
-    if reader.op.name not in (GATHER, SCATTER) or known_places(reader.operands["indices"]) is None:
+    if reader.op.name not in (GATHER, SCATTER) or get_known_places(reader.operands["indices"]) is None:
         return False
     source = reader.operands["x" if reader.op.name == GATHER else "data"]
     return isinstance(source, Output) and source.node is node and sum(one.node is node for one in reader.sources()) == 1
 
 
-def known_places(indices: Argument) -> list[int] | None:
+def get_known_places(indices: Argument) -> list[int] | None:
     """Return indices that are known when the program is read: one number, or a list of them."""
     if isinstance(indices, Constant):
         known = indices.dense()
@@ -152,14 +152,14 @@ def known_places(indices: Argument) -> list[int] | None:
     return [int(one) for one in known.reshape(-1)] if known.ndim <= 1 else None
 
 
-def scattered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, Rows]) -> Rows | None:
+def scatter(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, Rows]) -> Rows | None:
     """Return a tensor with the rows that a scatter writes; None where they are not known, or not written for good."""
     data, updates = cast("Value", operands["data"]), cast("Value", operands["updates"])
     axis = node.integer("axis") % data.type.rank
     before = rows.get(data.node) if isinstance(data, Output) else None
     before = Rows(History(data, axis), 0) if before is None else before
     mode, extent = node.text("mode"), data.type.shape[axis]
-    places = known_places(operands["indices"])
+    places = get_known_places(operands["indices"])
     if places is None or mode not in WRITES or before.axis != axis or len(updates.type.shape) != data.type.rank:
         return None
     places = [place % extent for place in places if -extent <= place < extent]
@@ -188,10 +188,10 @@ def part(value: Value, axis: int, place: int, node: Node, count: int = 1) -> Val
     return Tensor(build("slice_by_size", {"x": value}, {"begin": begin, "size": size}, node.location))
 
 
-def gathered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, Rows]) -> Sequence[Tensor] | None:
+def gather(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, Rows]) -> Sequence[Tensor] | None:
     """Return the one row that a gather takes, from where it was made; None where it is not known, or a constant."""
     x, axis = cast("Value", operands["x"]), node.integer("axis")
-    places = known_places(operands["indices"])
+    places = get_known_places(operands["indices"])
     if places is None or len(places) != 1 or node.attributes.get("batch_dims") or not isinstance(x, Tensor):
         return None
     axis, extent, held = axis % x.type.rank, x.type.shape[axis], rows.get(x.node)
@@ -205,7 +205,7 @@ def gathered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, R
     return [Tensor(build("reshape", {"x": row}, {"shape": node.types[0].shape}, node.location))]
 
 
-def joined(rows: Rows, node: Node) -> Tensor:
+def join_rows(rows: Rows, node: Node) -> Tensor:
     """Return the rows one after another: those that were written, and runs of those that were not."""
     return Tensor(build("concat", {"values": tuple(pieces(rows, node))}, {"axis": rows.axis}, node.location))
 

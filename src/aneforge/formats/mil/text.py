@@ -105,14 +105,14 @@ def graphs_of(source: object) -> dict[str, Graph]:
     """
     found = cast("Mapping[str, object]", source) if isinstance(source, Mapping) else dict[str, object]()
     if not any(isinstance(one, Graph | Converted) for one in found.values()):
-        return {"main": written_graph(cast("object", source))}
+        return {"main": write_graph(cast("object", source))}
     for name in found:
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise GraphError(f"{name!r} is not a valid function name", limit="letters, digits and underscores")
-    return {name: written_graph(one) for name, one in found.items()}
+    return {name: write_graph(one) for name, one in found.items()}
 
 
-def written_graph(source: object) -> Graph:
+def write_graph(source: object) -> Graph:
     """Return one graph whose weights have values.
 
     Raises:

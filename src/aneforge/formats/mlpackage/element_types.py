@@ -85,7 +85,7 @@ def in_package_types(graph: Graph) -> Taken:
     names = ports_of(graph, SMALL)
     if not names:
         return narrowed
-    text = f"Core ML has no ports of {', '.join(sorted(SMALL))}: {listed(names)} became {WHOLE}"
+    text = f"Core ML has no ports of {', '.join(sorted(SMALL))}: {list_ports(names)} became {WHOLE}"
     return replace(narrowed, graph=with_whole_ports(narrowed.graph), ports=text)
 
 
@@ -114,7 +114,7 @@ def remarks(graph: Graph) -> Iterator[str]:
     counts = Counter(kind.dtype for node in graph.nodes for kind in node.types if kind.dtype in NARROW)
     parts = [f"{count} of {dtype} as {NARROW[dtype]}" for dtype, count in sorted(counts.items())]
     ports = ports_of(graph, NARROW)
-    among = f", among them the ports {listed(ports)}" if ports else ""
+    among = f", among them the ports {list_ports(ports)}" if ports else ""
     if parts:
         yield f"Core ML has no tensors of {', '.join(sorted(NARROW))}: taken were {', '.join(parts)}{among}"
 
@@ -126,10 +126,10 @@ def ports_of(graph: Graph, dtypes: Container[str]) -> list[str]:
     return [name for name, kind in kinds.items() if kind.dtype in dtypes]
 
 
-def listed(ports: Sequence[str]) -> str:
+def list_ports(ports: Sequence[str]) -> str:
     """Return the names of the first ports, and how many more there are.
 
-    >>> listed(["a", "b"]), listed("abcdef")
+    >>> list_ports(["a", "b"]), list_ports("abcdef")
     ("'a', 'b'", "'a', 'b', 'c', 'd' and 2 more")
     """
     more = f" and {len(ports) - LISTED} more" if len(ports) > LISTED else ""
@@ -173,12 +173,12 @@ def with_casts(graph: Graph) -> Graph:
     >>> [f"{node.op.name} {node.types[0].dtype}" for node in with_casts(af.Graph({"y": taken})).nodes]
     ['input fp16', 'cast bool', 'cast int32', 'gather int32', 'cast bool']
     """
-    return rewrite(graph, in_whole_numbers) if any(map(refused_operands, graph.nodes)) else graph
+    return rewrite(graph, in_whole_numbers) if any(map(refuse_operands, graph.nodes)) else graph
 
 
 def in_whole_numbers(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
     """Rebuild an operation with operands in int32, and its results in their own types."""
-    names = refused_operands(node)
+    names = refuse_operands(node)
     if not names:
         return None
     given: dict[str, Argument | None] = {
@@ -192,7 +192,7 @@ def in_whole_numbers(node: Node, operands: Mapping[str, Argument]) -> Sequence[T
     ]
 
 
-def refused_operands(node: Node) -> frozenset[str]:
+def refuse_operands(node: Node) -> frozenset[str]:
     """Return the operands that Core ML takes as int32 and not as they are, where that gives the same."""
     mode = node.attributes.get("mode", "update") if node.op.name.startswith("scatter") else "update"
     if node.op.name not in SAME_IN_WHOLE or mode not in CHOOSING_MODES:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.mlpackage.messages import Description, FeatureType, ImageFeature, SizeRange
 
-__all__ = ["Flexibility", "flexible_inputs", "listed_inputs"]
+__all__ = ["Flexibility", "flexible_inputs", "list_inputs"]
 
 Range = tuple[int, int | None]
 """The least and the greatest length of an axis; None where there is no greatest."""
@@ -100,7 +100,7 @@ def bounds(size: SizeRange) -> Range:
     return size.lowerBound, None if size.upperBound < 0 else size.upperBound
 
 
-def listed_inputs(stated: Mapping[str, str], known: Mapping[str, Flexibility]) -> str:
+def list_inputs(stated: Mapping[str, str], known: Mapping[str, Flexibility]) -> str:
     """Return inputs with their types, and what is allowed for them."""
     shown: list[str] = []
     for name, kind in stated.items():

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError, Location, NotSupportedError, UnknownNameError
-from aneforge.formats.mil.binding import bound_inputs, held_type
+from aneforge.formats.mil.binding import bind_inputs, held_type
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.literals import scalar_of
 from aneforge.formats.mil.metadata import hints_of
 from aneforge.formats.mil.mil_weights import MODEL_PATH, NO_FILE, OUTSIDE, WeightsStore
 from aneforge.formats.mil.reader import FunctionReader
 from aneforge.formats.mil.syntax import Blob, Tuple, ValueType
-from aneforge.formats.mlpackage.flexible import flexible_inputs, listed_inputs
+from aneforge.formats.mlpackage.flexible import flexible_inputs, list_inputs
 from aneforge.formats.mlpackage.messages import messages
 from aneforge.formats.mlpackage.mlpackage_files import MOST_MODEL, inside, model_file, read_limited
 from aneforge.formats.mlpackage.sizes import check_stated_sizes
@@ -142,7 +142,7 @@ class MlPackage:
             raise UnknownNameError.of("function", chosen, self.syntax.functions)
         given = {**{key: np.shape(value) for key, value in values.items()}, **shapes}
         function = self._bound(self.syntax.functions[chosen], given, self.flexible.get(chosen, {}))
-        fixed = {port.name: fixed_value(port, values[port.name]) for port in function.inputs if port.name in values}
+        fixed = {port.name: get_fixed_value(port, values[port.name]) for port in function.inputs if port.name in values}
         try:
             hints = hints_of(self.syntax, chosen)
         except MilError as error:
@@ -156,13 +156,13 @@ class MlPackage:
         self, function: Function, shapes: Mapping[str, Sequence[int]], known: Mapping[str, Flexibility]
     ) -> Function:
         """Return a function whose inputs have the shapes that are given, all of them known and allowed."""
-        bound = bound_inputs(function, shapes, self.file)
+        bound = bind_inputs(function, shapes, self.file)
         for before, port in zip(function.inputs, bound.inputs, strict=True):
             if port.name in shapes and port.name in known and not held_type(before).known:
                 check_allowed(port, known[port.name], self.file)
         unknown = {port.name: held_type(port) for port in bound.inputs if not held_type(port).known}
         if unknown:
-            listed = listed_inputs({name: str(kind) for name, kind in unknown.items()}, known)
+            listed = list_inputs({name: str(kind) for name, kind in unknown.items()}, known)
             example = {
                 name: known[name].example(kind.shape) if name in known else kind.shape for name, kind in unknown.items()
             }
@@ -222,7 +222,7 @@ def check_allowed(port: NamedType, flexibility: Flexibility, file: str) -> None:
         )
 
 
-def fixed_value(port: NamedType, value: Array) -> Dense:
+def get_fixed_value(port: NamedType, value: Array) -> Dense:
     """Return the constant that stands for an input.
 
     Raises:

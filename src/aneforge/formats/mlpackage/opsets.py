@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Argument, Function, Statement, Type, Value
     from aneforge.ops.op import Op
 
-__all__ = ["for_opset", "needed_opset"]
+__all__ = ["find_needed_opset", "for_opset"]
 
 LATER_VALUES = {
     ("pad_type", "same_lower"): "ios16",
@@ -48,7 +48,7 @@ class Typed:
     value: Literal | None
 
 
-def needed_opset(function: Function, places: Mapping[str, Location]) -> str:
+def find_needed_opset(function: Function, places: Mapping[str, Location]) -> str:
     """Return the lowest opset that has all that a function uses; `places` says where the user made results.
 
     Raises:
@@ -81,7 +81,7 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
     Raises:
         NotSupportedError: None has.
     """
-    given = [typed(argument, kinds, known) for argument in parameters_of(statement)]
+    given = [type_operand(argument, kinds, known) for argument in parameters_of(statement)]
     check_lists(statement, kinds)
     check_cast(statement, kinds)
     public = public_operations().get(statement.op)
@@ -203,7 +203,7 @@ def is_default(given: Typed, entry: Op | None) -> bool:
         return False
 
 
-def typed(argument: Argument, kinds: Mapping[str, Type], known: Mapping[str, Literal]) -> Typed:
+def type_operand(argument: Argument, kinds: Mapping[str, Type], known: Mapping[str, Literal]) -> Typed:
     """Return a parameter with its element types."""
     values = argument.value.items if isinstance(argument.value, Tuple) else (argument.value,)
     literal = known.get(values[0].name) if len(values) == 1 and isinstance(values[0], Reference) else None

@@ -26,8 +26,8 @@ from aneforge.formats.mlpackage.element_types import in_package_types, with_cast
 from aneforge.formats.mlpackage.messages import messages
 from aneforge.formats.mlpackage.mlpackage_dialect import COREML
 from aneforge.formats.mlpackage.mlpackage_files import DATA, MANIFEST, MODEL_FOLDER
-from aneforge.formats.mlpackage.opsets import for_opset, needed_opset
-from aneforge.formats.mlpackage.written_messages import rounded_numbers, write_build_info, write_function
+from aneforge.formats.mlpackage.opsets import find_needed_opset, for_opset
+from aneforge.formats.mlpackage.written_messages import round_numbers, write_build_info, write_function
 from aneforge.graph.convert import convert
 from aneforge.graph.graph import Graph
 from aneforge.ops.constant import Palette, Sparse
@@ -103,7 +103,7 @@ def save_mlpackage(
     """
     target = Path(path)
     check_target(target)
-    taken = {name: in_package_types(given) for name, given in graphs_of(unwrapped(source)).items()}
+    taken = {name: in_package_types(given) for name, given in graphs_of(unwrap(source)).items()}
     model, blob = model_of({name: one.graph for name, one in taken.items()}, port_casts=port_casts)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
@@ -202,13 +202,13 @@ def functions_of(graphs: Mapping[str, Graph], *, port_casts: bool, packed: bool)
     for name, graph in graphs.items():
         writer = FunctionWriter(name, graph, forms, port_casts=port_casts, rounded=False, for_package=True)
         functions[name] = writer.function()
-        hints = replace(writer.hints(), numbers=rounded_numbers(functions[name]))
+        hints = replace(writer.hints(), numbers=round_numbers(functions[name]))
         info |= hints.entries(name)
-        needed.append(needed_opset(functions[name], writer.places))
+        needed.append(find_needed_opset(functions[name], writer.places))
     return Made(functions, max(needed), info, blob)
 
 
-def unwrapped(source: object) -> object:
+def unwrap(source: object) -> object:
     """Return the graph of a compiled model, and anything else as it is."""
     graph = getattr(source, "graph", None)
     return graph if isinstance(graph, Graph) else source

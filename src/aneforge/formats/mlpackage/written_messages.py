@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from aneforge.ops.types import Array
 
-__all__ = ["rounded_numbers", "write_build_info", "write_function"]
+__all__ = ["round_numbers", "write_build_info", "write_function"]
 
 OPSET_NAMES = {"ios15": "CoreML5", "ios16": "CoreML6", "ios17": "CoreML7", "ios18": "CoreML8"}
 AS_NUMBERS = {
@@ -145,7 +145,7 @@ def write_build_info(message: MilProgram, info: Mapping[str, str]) -> None:
             part.immediateValue.tensor.strings.values.append(shown)
 
 
-def rounded_numbers(function: Function) -> dict[str, float]:
+def round_numbers(function: Function) -> dict[str, float]:
     """Return the numbers of consts that their element types do not hold exactly, by name."""
     found: dict[str, float] = {}
     for statement in function.statements:

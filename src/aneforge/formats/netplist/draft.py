@@ -143,7 +143,7 @@ class Draft:
     def unit(self, unit: DraftUnit) -> int:
         """Return the number of a unit."""
         kernel = None if unit.kernel is None else unit.kernel.digest
-        key = (unit.type, unit.bottoms, frozen(unit.params), unit.channels, unit.stored, unit.groups, kernel)
+        key = (unit.type, unit.bottoms, freeze(unit.params), unit.channels, unit.stored, unit.groups, kernel)
         return self.put(key, unit)
 
     def stored(self, symbol: int) -> str:
@@ -238,10 +238,10 @@ class Draft:
         return place
 
 
-def frozen(value: Parameter) -> object:
+def freeze(value: Parameter) -> object:
     """Return a parameter in a form that can be a key; numbers of different types are distinguished."""
     if isinstance(value, Mapping):
-        return tuple((key, frozen(item)) for key, item in sorted(value.items()))
+        return tuple((key, freeze(item)) for key, item in sorted(value.items()))
     if isinstance(value, tuple):
-        return tuple(map(frozen, value))
+        return tuple(map(freeze, value))
     return type(value).__name__, repr(value)

@@ -121,7 +121,9 @@ class Emitter:
     ) -> Placed:
         """Return what a unit is to give: a shape, where its axes lie, and its element type in graph and description."""
         extents = tuple(shape)
-        return Placed(-1, extents, used(extents, axes), dtype or layer_table().element_types[stored].dtype, stored)
+        return Placed(
+            -1, extents, list_used_dimensions(extents, axes), dtype or layer_table().element_types[stored].dtype, stored
+        )
 
     # Where tensors lie
 
@@ -159,7 +161,7 @@ class Emitter:
         Raises:
             NotSupportedError: A reshape would have to move elements along the depth.
         """
-        wanted = used(value.shape, axes)
+        wanted = list_used_dimensions(value.shape, axes)
         if isinstance(value, Known):
             return self.constant(value, wanted)
         if isinstance(value, Places):
@@ -171,7 +173,7 @@ class Emitter:
                 nearest="floor, kept in fp16",
             )
         if isinstance(value, Reshaped):
-            target = wanted if in_order(wanted) else used(value.shape, canonical(value.shape))
+            target = wanted if in_order(wanted) else list_used_dimensions(value.shape, canonical(value.shape))
             value = self.reshape(value, target)
         moves = {here: there for here, there in zip(value.axes, wanted, strict=True) if here is not None}
         if all(here is there for here, there in moves.items()):
@@ -237,12 +239,12 @@ class Emitter:
         taken = [dim for dim in chosen if dim is not None]
         default = canonical(shape)
         if len(set(taken)) < len(taken):
-            return used(shape, default)
+            return list_used_dimensions(shape, default)
         for axis, extent in enumerate(shape):
             if extent != 1 and chosen[axis] is None:
                 free = [dim for dim in (default[axis], *FREE_ORDER) if dim not in chosen]
                 chosen[axis] = free[0]
-        return used(shape, chosen)
+        return list_used_dimensions(shape, chosen)
 
     def spread(self, value: Held, shape: tuple[int, ...], axes: Sequence[Dim | None]) -> Placed:
         """Return a value repeated to a shape, its axes along given dimensions."""
@@ -303,6 +305,6 @@ class Emitter:
         return Known(values.astype(np.float16, copy=False), "fp16")
 
 
-def used(shape: Sequence[int], axes: Sequence[Dim | None]) -> tuple[Dim | None, ...]:
+def list_used_dimensions(shape: Sequence[int], axes: Sequence[Dim | None]) -> tuple[Dim | None, ...]:
     """Return the dimensions of the axes that are longer than 1."""
     return tuple(None if extent == 1 else dim for extent, dim in zip(shape, axes, strict=True))

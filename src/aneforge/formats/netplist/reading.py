@@ -96,7 +96,7 @@ def load_netplist(path: str | PathLike[str], *, procedure: str | None = None) ->
     place = Location(str(description))
     document = parse_document(read_description(description), str(description))
     names = dict.fromkeys(name for network in document.networks for name in network.weights)
-    return graph_of(document, mapped_files(description.parent, names, place), procedure, place)
+    return graph_of(document, map_files(description.parent, names, place), procedure, place)
 
 
 def read_description(path: Path) -> bytes:
@@ -140,7 +140,7 @@ def plain_size(path: Path, place: Location) -> int:
     return found.st_size
 
 
-def mapped_files(folder: Path, names: Iterable[str], place: Location) -> Mapping[str, Buffer]:
+def map_files(folder: Path, names: Iterable[str], place: Location) -> Mapping[str, Buffer]:
     """Return the weights files of a folder that are there, mapped into memory; what lies in others says so.
 
     Raises:
@@ -183,7 +183,7 @@ def graph_of(
         UnknownNameError: There is no such procedure.
         NotSupportedError: No source says what a layer means.
     """
-    chosen = chosen_procedure(document, procedure, place)
+    chosen = choose_procedure(document, procedure, place)
     files = WeightFiles(weights)
     names, shown_names = port_names("input", chosen.inputs, chosen), port_names("output", chosen.outputs, chosen)
     inputs: dict[str, dict[str, Tensor]] = {operation.name: {} for operation in chosen.operations}
@@ -205,12 +205,12 @@ def graph_of(
         check_port_type(entry.type, value, f"output {quote_value(entry.symbol)}", chosen.location)
         warn_of_channels(f"output {quote_value(entry.symbol)}", entry.channels, value)
         outputs[shown_names[entry.operation, entry.symbol]] = value
-    graph = named_graph(outputs, chosen)
+    graph = name_graph(outputs, chosen)
     warn_unread(graph, chosen, names)
     return with_implicit_broadcasts(graph)
 
 
-def chosen_procedure(document: Document, name: str | None, place: Location | None) -> Procedure:
+def choose_procedure(document: Document, name: str | None, place: Location | None) -> Procedure:
     """Return the procedure that is meant.
 
     Raises:
@@ -267,7 +267,7 @@ def check_port_type(stated: str, value: Value, what: str, location: Location | N
         raise GraphError(f"{what} is of another element type", location=location, seen=stated, limit=value.type.dtype)
 
 
-def named_graph(outputs: Mapping[str, Tensor], procedure: Procedure) -> Graph:
+def name_graph(outputs: Mapping[str, Tensor], procedure: Procedure) -> Graph:
     """Return a graph; an error of it stands where the procedure stands."""
     try:
         return Graph(outputs)

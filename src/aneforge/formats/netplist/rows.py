@@ -110,14 +110,14 @@ class LayerRow:
         found: dict[str, Parameter] = dict(self.entry.params)
         for key, name in self.entry.keys.items():
             if attributes[name] is not None:
-                found[key] = written(self.params[key], attributes[name], name, number)
+                found[key] = write_parameter(self.params[key], attributes[name], name, number)
         for key in self.entry.axes:
             names = tuple(dim.spelling for dim in sorted(dims))
             found[key] = names[0] if self.params[key].kind is ParamKind.DIMENSION else names
         return found
 
 
-def written(entry: ParamEntry, value: object, name: str, number: Rounding) -> Parameter:
+def write_parameter(entry: ParamEntry, value: object, name: str, number: Rounding) -> Parameter:
     """Return an attribute as the parameter that it is."""
     if entry.kind is ParamKind.BITS:
         return number(cast("float", value), entry.words or name, infinite=entry.infinite)

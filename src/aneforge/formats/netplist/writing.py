@@ -120,7 +120,7 @@ def netplist(
     networks: list[Network] = []
     procedures: list[Procedure] = []
     changes: list[Change] = []
-    for name, one in named_graphs(graph).items():
+    for name, one in name_graphs(graph).items():
         expect_values(one, "a network description")
         made = lower(one, name, payload, subtract_max=subtract_max)
         networks.append(made.network)
@@ -188,7 +188,7 @@ def save_netplist(
     return netplist(graph).save(directory, binary=binary)
 
 
-def named_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping[str, Graph]:
+def name_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping[str, Graph]:
     """Return graphs by the names of their procedures; one alone is called main.
 
     Raises:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.onnx.onnx_values import Held
 
-__all__ = ["Shapes", "Values", "bound_inputs"]
+__all__ = ["Shapes", "Values", "bind_inputs"]
 
 Values = Mapping[str, object]
 """Arrays for inputs that are fixed when the model is read."""
@@ -43,7 +43,7 @@ OTHER_TYPES = {
 }
 
 
-def bound_inputs(
+def bind_inputs(
     graph: onnx.GraphProto, shapes: Shapes | None, values: Values | None, file: str | None
 ) -> dict[str, Held]:
     """Return what every input stands for; one that has an initialiser is not among them.
@@ -59,7 +59,7 @@ def bound_inputs(
     described = {value.name: description(value) for value in given}
     inputs = [one for one in described.values() if isinstance(one, Input)]
     lengths = unified_lengths(inputs, check_shapes(shapes, inputs))
-    fixed = checked_values(values, inputs)
+    fixed = check_values(values, inputs)
     wanted = [one for one in inputs if one.name not in fixed]
     expect_bound(wanted, lengths, file)
     found: dict[str, Held] = {}
@@ -67,7 +67,7 @@ def bound_inputs(
         if not isinstance(one, Input):
             found[name] = one
         elif name in fixed:
-            found[name] = Dense(fixed_value(one, fixed[name], lengths))
+            found[name] = Dense(get_fixed_value(one, fixed[name], lengths))
         else:
             found[name] = placeholder(one, bound_shape(one, lengths), file)
     return found
@@ -137,7 +137,7 @@ def length_of(dimension: onnx.TensorShapeProto.Dimension) -> int | str | None:
             return None
 
 
-def checked_values(values: object, inputs: Sequence[Input]) -> dict[str, object]:
+def check_values(values: object, inputs: Sequence[Input]) -> dict[str, object]:
     """Return the values that a user fixes, their names checked.
 
     Raises:
@@ -152,7 +152,7 @@ def checked_values(values: object, inputs: Sequence[Input]) -> dict[str, object]
     return found
 
 
-def fixed_value(one: Input, value: object, lengths: Mapping[str, int | tuple[int, ...]]) -> Array:
+def get_fixed_value(one: Input, value: object, lengths: Mapping[str, int | tuple[int, ...]]) -> Array:
     """Return the array of an input that is fixed, read-only.
 
     Raises:

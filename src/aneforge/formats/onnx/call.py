@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.ops.types import Array
 
-__all__ = ["Call", "Surroundings", "computed", "single_number", "source_inputs"]
+__all__ = ["Call", "Surroundings", "build_computed_error", "single_number", "source_inputs"]
 
 LIST_MOST = 2**16
 """Longest list of axes, lengths or parts that is looked at."""
@@ -112,7 +112,7 @@ class Call(Operands[int]):
 
     def computed(self, value: Output, message: str) -> GraphError:
         """Return the error of a value that would have to be known, with the inputs that it is computed from."""
-        return computed(value, message)
+        return build_computed_error(value, message)
 
     def values(self) -> list[Value]:
         """Return all inputs of an operator that takes a list of tensors."""
@@ -250,7 +250,7 @@ def single_number(array: Array, what: str) -> float:
     return array.reshape(()).item()
 
 
-def computed(value: Output, message: str) -> UnsupportedNodeError:
+def build_computed_error(value: Output, message: str) -> UnsupportedNodeError:
     """Return the error of a value that would have to be known, with the inputs that it is computed from."""
     inputs = source_inputs(value)
     named = ", ".join(f"{name!r}: ..." for name in inputs)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
 from aneforge.errors import AneforgeError
-from aneforge.formats.onnx.binding import bound_inputs, declared_type
+from aneforge.formats.onnx.binding import bind_inputs, declared_type
 from aneforge.formats.onnx.interpreter import OnnxInterpreter, Scope
 from aneforge.formats.onnx.reading import read_model
 from aneforge.formats.onnx.tensors import constant_of, sparse_constant_of
@@ -28,18 +28,18 @@ def graph_of(source: ModelSource, shapes: Shapes | None, values: Values | None) 
     """Return the graph of a model; `from_onnx` says what it raises."""
     model = read_model(source)
     try:
-        return converted(model, shapes, values)
+        return convert(model, shapes, values)
     except AneforgeError as error:
         error.location = error.location or in_file(model.file)
         raise
 
 
-def converted(model: ReadModel, shapes: Shapes | None, values: Values | None) -> Graph:
+def convert(model: ReadModel, shapes: Shapes | None, values: Values | None) -> Graph:
     """Return the graph of a model that was read."""
     functions = {(one.domain, one.name, one.overload): one for one in model.proto.functions}
     interpreter = OnnxInterpreter(file=model.file, folder=model.folder, functions=functions)
     scope = Scope(model.versions)
-    scope.names.update(bound_inputs(model.proto.graph, shapes, values, model.file))
+    scope.names.update(bind_inputs(model.proto.graph, shapes, values, model.file))
     store_weights(model, scope)
     interpreter.allow_growth(scope.names.values())
     wanted = [value.name for value in model.proto.graph.output]

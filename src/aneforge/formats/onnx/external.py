@@ -120,7 +120,7 @@ def open_within(folder: Path, found: ExternalData) -> int:
     Raises:
         GraphError: It is not below the folder, not there, after a link, not a plain file, or linked twice.
     """
-    steps = checked_steps(found)
+    steps = check_steps(found)
     try:
         descriptor = open_steps(folder, steps)
     except OSError as error:
@@ -141,7 +141,7 @@ def open_within(folder: Path, found: ExternalData) -> int:
     return descriptor
 
 
-def checked_steps(found: ExternalData) -> tuple[str, ...]:
+def check_steps(found: ExternalData) -> tuple[str, ...]:
     """Return the names on the way from the model's folder to the file.
 
     Raises:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
     from aneforge.formats.onnx.onnx_values import Held
 
-__all__ = ["bound_attributes", "function_of"]
+__all__ = ["bind_attributes", "function_of"]
 
 
-def bound_attributes(
+def bind_attributes(
     function: onnx.FunctionProto, given: Mapping[str, onnx.AttributeProto]
 ) -> dict[str, onnx.AttributeProto]:
     """Return the attributes of a function of the model: those that a node gives, and its defaults.
@@ -54,11 +54,11 @@ def function_of(call: Call) -> tuple[onnx.FunctionProto, dict[str, onnx.Attribut
             f"version {call.rules.since} of the operator has no converter here, and ONNX has no function for it",
             workaround="convert the model to another operator-set version, or replace the operator before export",
         )
-    return parsed(body), {**defaults, **call.attributes}
+    return parse(body), {**defaults, **call.attributes}
 
 
 @lru_cache(256)
-def parsed(body: bytes) -> onnx.FunctionProto:
+def parse(body: bytes) -> onnx.FunctionProto:
     """Return a function from its wire form; nodes alike share one."""
     return onnx.FunctionProto.FromString(body)
 
@@ -81,7 +81,7 @@ def function_body(call: Call) -> bytes | None:
             copy.CopyFrom(attribute)
             copy.name = name
         types = [type_of(held).SerializeToString() for held in call.inputs]
-        version = chosen(schema.context_dependent_function_opset_versions, call.version)
+        version = choose(schema.context_dependent_function_opset_versions, call.version)
         try:
             body = schema.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), types)
         except (RuntimeError, ValueError) as error:  # onnx writes such functions as text, and reads them again
@@ -90,11 +90,11 @@ def function_body(call: Call) -> bytes | None:
         if body:
             return body
     if schema.has_function:
-        return schema.get_function_with_opset_version(chosen(schema.function_opset_versions, call.version))
+        return schema.get_function_with_opset_version(choose(schema.function_opset_versions, call.version))
     return None
 
 
-def chosen(versions: Sequence[int], wanted: int) -> int:
+def choose(versions: Sequence[int], wanted: int) -> int:
     """Return the newest version that is not newer than the wanted one, or the oldest."""
     return max((one for one in versions if one <= wanted), default=min(versions))
 

@@ -16,7 +16,7 @@ from onnx import helper
 from aneforge.errors import GraphError, Location
 from aneforge.formats.onnx.call import Call
 from aneforge.formats.onnx.dtypes import schema_type
-from aneforge.formats.onnx.functions import bound_attributes, function_of
+from aneforge.formats.onnx.functions import bind_attributes, function_of
 from aneforge.formats.onnx.onnx_values import Foreign, Held
 from aneforge.formats.onnx.ordering import every_node, live_nodes, node_name
 from aneforge.formats.onnx.registry import converter_of
@@ -120,10 +120,10 @@ class OnnxInterpreter(Interpreter):
             UnsupportedNodeError: It has no form here.
             GraphError: It breaks the rules of its operator.
         """
-        attributes = resolved(node, scope)
+        attributes = resolve(node, scope)
         function = self.functions.get((node.domain, node.op_type, node.overload))
         if function is not None:
-            return self.run(function, node, inputs, bound_attributes(function, attributes), (scope, name))
+            return self.run(function, node, inputs, bind_attributes(function, attributes), (scope, name))
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
         version = scope.versions.get(domain, 0)
         rules = self.rules_for(node, domain, version)
@@ -309,7 +309,7 @@ def versions_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
     return {"" if one.domain in DEFAULT_DOMAINS else one.domain: one.version for one in imports}
 
 
-def resolved(node: onnx.NodeProto, scope: Scope) -> dict[str, onnx.AttributeProto]:
+def resolve(node: onnx.NodeProto, scope: Scope) -> dict[str, onnx.AttributeProto]:
     """Return the attributes of a node; one that refers to an attribute of its function is that one, or not given.
 
     Raises:

@@ -71,7 +71,7 @@ def onnx_to_tensor(
         UnknownNameError: It has no such output.
     """
     graph = from_onnx(model, shapes, values=values)
-    chosen = chosen_output(graph, output)
+    chosen = choose_output(graph, output)
     alone = Graph({"y": chosen})
     return [Tensor(node) for node in alone.inputs.values()], as_tensor(chosen)
 
@@ -96,13 +96,13 @@ def onnx_to_features(
     """
     inputs, result = onnx_to_tensor(model, shapes, values=values, output=output)
     for node in reversed(Graph({"y": result}).nodes):
-        features = weighted_input(node)
+        features = find_weighted_input(node)
         if features is not None:
             return inputs, features
     raise GraphError("no layer of the model has constant weights, so there are no features before the last one")
 
 
-def chosen_output(graph: Graph, name: str | None) -> Output:
+def choose_output(graph: Graph, name: str | None) -> Output:
     """Return the output that a user means.
 
     Raises:
@@ -122,7 +122,7 @@ def chosen_output(graph: Graph, name: str | None) -> Output:
     return graph.outputs[name]
 
 
-def weighted_input(node: Node) -> Tensor | None:
+def find_weighted_input(node: Node) -> Tensor | None:
     """Return the data that a layer with constant weights reads; nothing for any other node."""
     if node.op.name not in WEIGHTED:
         return None

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = [
     "DEPTH_MOST",
     "every_node",
+    "find_misplaced_nodes",
     "free_names",
     "live_nodes",
-    "misplaced_nodes",
     "node_name",
     "run_order",
     "subgraphs",
@@ -129,13 +129,13 @@ def cycle_error(nodes: Sequence[onnx.NodeProto], cycle: Sequence[int], file: str
     )
 
 
-def misplaced_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[str]:
+def find_misplaced_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[str]:
     """Return the names of nodes that stand before one that they read, in graphs within them too."""
     for place, (node, sources) in enumerate(zip(nodes, sources_of(nodes), strict=True)):
         if any(source > place for source in sources):
             yield node_name(node, place)
         for inner in subgraphs(node):
-            yield from misplaced_nodes(inner.node)
+            yield from find_misplaced_nodes(inner.node)
 
 
 def live_nodes(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[tuple[int, onnx.NodeProto]]:

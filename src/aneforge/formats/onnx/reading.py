@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, Location
 from aneforge.formats.onnx.interpreter import versions_of
-from aneforge.formats.onnx.ordering import misplaced_nodes
+from aneforge.formats.onnx.ordering import find_misplaced_nodes
 from aneforge.formats.onnx.rules import newest_version
 from aneforge.formats.onnx.structure import check_functions, check_graph
 from aneforge.formats.onnx.wire import cut_weights
@@ -50,12 +50,12 @@ def read_model(source: ModelSource) -> ReadModel:
         GraphTypeError: The source is of another kind.
     """
     if isinstance(source, onnx.ModelProto):
-        return checked(source, None, None, {})
+        return check(source, None, None, {})
     if isinstance(source, bytes | bytearray | memoryview):
-        return parsed(bytes(source), None, None)
+        return parse(bytes(source), None, None)
     if isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         path = Path(source)
-        return parsed(file_contents(path), str(path), path.parent)
+        return parse(file_contents(path), str(path), path.parent)
     raise GraphTypeError(
         "a model is given by its path, its bytes or a ModelProto",
         seen=type(source).__name__,
@@ -78,7 +78,7 @@ def file_contents(path: Path) -> memoryview:
     return contents.data
 
 
-def parsed(contents: bytes | memoryview, file: str | None, folder: Path | None) -> ReadModel:
+def parse(contents: bytes | memoryview, file: str | None, folder: Path | None) -> ReadModel:
     """Return the model that bytes hold.
 
     Raises:
@@ -92,10 +92,10 @@ def parsed(contents: bytes | memoryview, file: str | None, folder: Path | None) 
     except GraphError as error:
         error.location = in_file(file)
         raise
-    return checked(proto, file, folder, cut.data)
+    return check(proto, file, folder, cut.data)
 
 
-def checked(proto: onnx.ModelProto, file: str | None, folder: Path | None, cut: Mapping[int, CutData]) -> ReadModel:
+def check(proto: onnx.ModelProto, file: str | None, folder: Path | None, cut: Mapping[int, CutData]) -> ReadModel:
     """Return a model whose names hold together.
 
     Raises:
@@ -118,7 +118,7 @@ def checked(proto: onnx.ModelProto, file: str | None, folder: Path | None, cut: 
 def report_order(proto: onnx.ModelProto, file: str | None) -> None:
     """Warn of nodes that stand before one that they read: ONNX does not allow it, though runtimes put up with it."""
     bodies = [proto.graph.node, *(function.node for function in proto.functions)]
-    early = [name for nodes in bodies for name in misplaced_nodes(nodes)]
+    early = [name for nodes in bodies for name in find_misplaced_nodes(nodes)]
     if early:
         warn(
             f"the nodes of {file or 'the model'} are not in order, and were put in one: {early[0]!r} reads what a node "

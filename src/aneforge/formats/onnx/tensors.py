@@ -99,7 +99,7 @@ def numbers_of(
             seen=f"{len(raw)} bytes",
             limit=f"{wanted} bytes for {dtype}{list(shape)}",
         )
-    return frozen(from_bytes(raw, dtype, size).reshape(shape))
+    return freeze(from_bytes(raw, dtype, size).reshape(shape))
 
 
 def expect_list(tensor: onnx.TensorProto, dtype: str, field: str) -> None:
@@ -115,14 +115,14 @@ def expect_list(tensor: onnx.TensorProto, dtype: str, field: str) -> None:
 def from_bytes(raw: bytes | memoryview, dtype: str, size: int) -> Array:
     """Return numbers from little-endian bytes; what NumPy has no packed form of is unpacked."""
     if dtype in PACKED:
-        return unpacked(np.frombuffer(raw, np.uint8), dtype, size)
+        return unpack(np.frombuffer(raw, np.uint8), dtype, size)
     if dtype == "bool":
         return np.frombuffer(raw, np.uint8) != 0
     numbers = np.frombuffer(raw, numpy_dtype(dtype))
     return numbers if sys.byteorder == "little" else numbers.byteswap()
 
 
-def unpacked(pairs: Array, dtype: str, size: int) -> Array:
+def unpack(pairs: Array, dtype: str, size: int) -> Array:
     """Return numbers of four bits, the low half of a byte first."""
     halves = np.stack([pairs & 0xF, pairs >> 4], -1).reshape(-1)[:size]
     signed = (halves ^ 8).astype(np.int8) - 8 if dtype == "int4" else halves
@@ -148,12 +148,12 @@ def from_list(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...]) -> A
         )
     numbers = np.array(listed, kind)
     if dtype in BIT_PATTERNS:
-        return frozen(exactly(tensor, numbers, np.dtype(BIT_PATTERNS[dtype])).view(numpy_dtype(dtype)).reshape(shape))
+        return freeze(exactly(tensor, numbers, np.dtype(BIT_PATTERNS[dtype])).view(numpy_dtype(dtype)).reshape(shape))
     if dtype in PACKED:
-        return frozen(unpacked(exactly(tensor, numbers, np.dtype(np.uint8)), dtype, size).reshape(shape))
+        return freeze(unpack(exactly(tensor, numbers, np.dtype(np.uint8)), dtype, size).reshape(shape))
     if dtype == "bool":
-        return frozen((numbers != 0).reshape(shape))
-    return frozen(exactly(tensor, numbers, numpy_dtype(dtype)).reshape(shape))
+        return freeze((numbers != 0).reshape(shape))
+    return freeze(exactly(tensor, numbers, numpy_dtype(dtype)).reshape(shape))
 
 
 def exactly(tensor: onnx.TensorProto, numbers: Array, dtype: np.dtype[np.integer]) -> Array:
@@ -175,7 +175,7 @@ def exactly(tensor: onnx.TensorProto, numbers: Array, dtype: np.dtype[np.integer
     return numbers.astype(dtype)
 
 
-def frozen(array: Array) -> Array:
+def freeze(array: Array) -> Array:
     """Return an array that was made here, made read-only so that a constant takes it as it is."""
     array.flags.writeable = False
     return array
@@ -204,7 +204,7 @@ def sparse_constant_of(sparse: onnx.SparseTensorProto, folder: Path | None) -> C
         raise GraphError(f"sparse tensor {name!r} has places outside of it or not in order", limit=list(shape))
     mask = np.zeros(size, np.bool_)
     mask[places] = True
-    return Sparse(frozen(mask.reshape(shape)), values.dense())
+    return Sparse(freeze(mask.reshape(shape)), values.dense())
 
 
 def flat_places(name: str, indices: Array, shape: tuple[int, ...]) -> Array:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "celu",
-    "clamped",
+    "clamp",
+    "compute_signed_remainder",
     "float_remainder",
     "gelu",
     "hard_swish",
@@ -24,9 +25,8 @@ __all__ = [
     "mish",
     "prelu",
     "relu",
-    "signed_remainder",
     "smaller",
-    "truncated",
+    "truncate",
 ]
 
 
@@ -93,7 +93,7 @@ def has_sign(emit: Emitter, x: Value) -> Value:
     return emit.binary("logical_or", emit.binary("less", x, 0.0), emit.binary("less", inverse, 0.0))
 
 
-def truncated(emit: Emitter, x: Value) -> Value:
+def truncate(emit: Emitter, x: Value) -> Value:
     """Return the whole part of real numbers: towards 0."""
     return emit.select(emit.binary("less", x, 0.0), emit.unary("ceil", x), emit.unary("floor", x))
 
@@ -108,7 +108,7 @@ def smaller(emit: Emitter, x: Value, y: Value | float) -> Value:
     return emit.binary("logical_and" if x.type.dtype == "bool" else "minimum", x, y)
 
 
-def clamped(emit: Emitter, x: Value, least: Value | float | None, most: Value | float | None) -> Value:
+def clamp(emit: Emitter, x: Value, least: Value | float | None, most: Value | float | None) -> Value:
     """Return x moved between two bounds, either of which may be left out; where they cross, the upper one counts."""
     low, high = bound_number(least, -math.inf), bound_number(most, math.inf)
     if is_float(x.type.dtype) and low is not None and high is not None and low <= high:
@@ -126,7 +126,7 @@ def bound_number(bound: Value | float | None, otherwise: float) -> float | None:
     return float(bound.dense().item()) if isinstance(bound, Constant) and not bound.type.rank else None
 
 
-def signed_remainder(emit: Emitter, x: Value, y: Value) -> Value:
+def compute_signed_remainder(emit: Emitter, x: Value, y: Value) -> Value:
     """Return x − y · (x / y cut towards 0); of real numbers that of magnitudes, with the sign of x."""
     if not is_float(x.type.dtype):
         return emit.sub(x, emit.mul(emit.div(x, y), y))
@@ -142,7 +142,7 @@ def signed_remainder(emit: Emitter, x: Value, y: Value) -> Value:
 
 def float_remainder(emit: Emitter, x: Value, y: Value) -> Value:
     """Return x − y · ⌊x / y⌋ of real numbers, exact: of magnitudes, and then of the signs."""
-    rest = signed_remainder(emit, x, y)
+    rest = compute_signed_remainder(emit, x, y)
     other = emit.binary("not_equal", emit.binary("less", rest, 0.0), emit.binary("less", y, 0.0))
     move = emit.binary("logical_and", other, emit.binary("not_equal", rest, 0.0))
     return emit.select(move, emit.add(rest, y), rest)

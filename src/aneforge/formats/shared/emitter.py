@@ -118,7 +118,7 @@ class Emitter:
             expect_makeable(result)
         if all(result.size == 0 for result in node.types):
             return tuple(self.empty(result.shape, result.dtype) for result in node.types)
-        constants = known_operands(given)
+        constants = get_known_operands(given)
         if constants is not None and self.foldable(entry, constants, node.types, attributes):
             return self.folded(entry, constants, node.types, entry.complete(attributes))
         return tuple(Tensor(node, index) for index in range(len(node.types)))
@@ -391,7 +391,7 @@ class Emitter:
         return self.apply("linear", {"x": x, "weight": weight, "bias": bias}) if is_float(x.type.dtype) else None
 
 
-def known_operands(
+def get_known_operands(
     given: Mapping[str, Argument],
 ) -> dict[str, Constant | tuple[Constant, ...]] | None:
     """Return operands that are all constants, or nothing."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument
 
-__all__ = ["merge_axes", "merged_moves"]
+__all__ = ["merge_axes", "merge_moves"]
 
 MOST_AXES = 5
 """Of a tensor that an engine holds, whatever its generation."""
@@ -57,7 +57,7 @@ def merge_axes(graph: Graph) -> Graph:
         now = operands["x"]
         for _ in (*turned, view):
             now = cast("Output", now).node.operands["x"]
-        for shape, order in merged_moves(view.types[0].shape, order_of(turned)):
+        for shape, order in merge_moves(view.types[0].shape, order_of(turned)):
             seen = Tensor(build("reshape", {"x": now}, {"shape": shape}, turned[0].location))
             now = Tensor(build("transpose", {"x": seen}, {"perm": order}, turned[0].location))
         return [Tensor(build("reshape", {"x": now}, {"shape": node.types[0].shape}, node.location))]
@@ -91,14 +91,14 @@ def made_by(node: Node, op: str, source: str) -> Node | None:
     return value.node if isinstance(value, Output) and value.node.op.name == source else None
 
 
-def merged_moves(shape: Sequence[int], order: Sequence[int]) -> list[Move]:
+def merge_moves(shape: Sequence[int], order: Sequence[int]) -> list[Move]:
     """Return moves of at most five axes that together take the axes of a shape in an order; none where nothing moves.
 
-    >>> merged_moves((2, 3, 4, 3, 4, 8), (0, 1, 3, 2, 4, 5))
+    >>> merge_moves((2, 3, 4, 3, 4, 8), (0, 1, 3, 2, 4, 5))
     [((6, 4, 3, 32), (0, 2, 1, 3))]
-    >>> merged_moves((1, 5, 1, 7), (2, 0, 1, 3))
+    >>> merge_moves((1, 5, 1, 7), (2, 0, 1, 3))
     []
-    >>> merged_moves((2, 3, 4, 5, 6, 7), (5, 4, 3, 2, 1, 0))[:2]
+    >>> merge_moves((2, 3, 4, 5, 6, 7), (5, 4, 3, 2, 1, 0))[:2]
     [((1, 720, 7, 1), (0, 2, 1, 3)), ((7, 120, 6, 1), (0, 2, 1, 3))]
     """
     kept = [axis for axis in order if shape[axis] != 1]
@@ -115,10 +115,10 @@ def merged_moves(shape: Sequence[int], order: Sequence[int]) -> list[Move]:
     lengths = [math.prod(shape[axis] for axis in block) for block in source]
     if len(blocks) <= MOST_AXES:
         return [(tuple(lengths), tuple(source.index(block) for block in blocks))]
-    return moved_one_by_one(lengths, [source.index(block) for block in blocks])
+    return move_one_by_one(lengths, [source.index(block) for block in blocks])
 
 
-def moved_one_by_one(lengths: Sequence[int], order: Sequence[int]) -> list[Move]:
+def move_one_by_one(lengths: Sequence[int], order: Sequence[int]) -> list[Move]:
     """Return moves that bring one axis after another to its place: what is in place, before it, it, and after it."""
     moves: list[Move] = []
     left, done = list(range(len(lengths))), 1

@@ -19,11 +19,11 @@ __all__ = [
     "all_constant",
     "along_channels",
     "batch_norm",
-    "centred_and_variance",
+    "compute_centred_and_variance",
     "group_norm",
     "inverse_root",
     "layer_norm",
-    "moved_towards",
+    "move_towards",
     "norm_of_batch",
     "rms_norm",
     "scaled",
@@ -42,7 +42,7 @@ def all_constant(*parts: Value | None) -> bool:
     return all(part is None or isinstance(part, Constant) for part in parts)
 
 
-def centred_and_variance(emit: Emitter, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
+def compute_centred_and_variance(emit: Emitter, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
     """Return the mean along axes, the tensor without it, and the biased variance."""
     mean = emit.reduce("reduce_mean", x, axes)
     centred = emit.sub(x, mean)
@@ -72,7 +72,7 @@ def layer_norm(
     inside: str | None = None,
 ) -> tuple[Value, Value, Value]:
     """Return normalisation over the last axes, the mean and the inverse deviation, in an element type of their own."""
-    mean, centred, variance = centred_and_variance(emit, emit.cast(x, inside or x.type.dtype), axes)
+    mean, centred, variance = compute_centred_and_variance(emit, emit.cast(x, inside or x.type.dtype), axes)
     inverse = inverse_root(emit, variance, epsilon)
     shape = tuple(x.type.shape[axis] for axis in axes)
     if epsilon >= 0 and all(
@@ -90,7 +90,7 @@ def group_norm(
     """Return normalisation of groups of channels, and mean and inverse deviation of each group."""
     batch, channels = x.type.shape[:2]
     flat = emit.reshape(x, (batch, groups, x.type.size // (batch * groups)))
-    mean, centred, variance = centred_and_variance(emit, flat, (2,))
+    mean, centred, variance = compute_centred_and_variance(emit, flat, (2,))
     inverse = inverse_root(emit, variance, epsilon)
     if epsilon >= 0 and all_constant(scale, bias):
         emit.room(channels)
@@ -126,7 +126,7 @@ def norm_of_batch(
 ) -> tuple[Value, Value, Value, Value]:
     """Return normalisation by the batch's own statistics, and mean, biased variance and inverse deviation a channel."""
     axes = [axis for axis in range(x.type.rank) if axis != 1]
-    mean, centred, variance = centred_and_variance(emit, x, axes)
+    mean, centred, variance = compute_centred_and_variance(emit, x, axes)
     inverse = inverse_root(emit, variance, epsilon)
     parts = along_channels(emit, scale, x), along_channels(emit, bias, x)
     result = scaled(emit, emit.mul(centred, inverse), *parts)
@@ -136,7 +136,7 @@ def norm_of_batch(
     return result, flat_mean, flat_variance, flat_inverse
 
 
-def moved_towards(emit: Emitter, old: Value, new: Value, share: float) -> Value:
+def move_towards(emit: Emitter, old: Value, new: Value, share: float) -> Value:
     """Return running statistics that take up a share of new ones."""
     return emit.add(emit.mul(old, 1 - share), emit.mul(emit.cast(new, old.type.dtype), share))
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "extreme_place",
-    "filled_reduction",
+    "fill_reduction",
     "norm",
-    "reduced",
+    "reduce",
     "seen_so_far",
     "softmax",
     "sort_extremes",
@@ -45,7 +45,7 @@ OF_NOTHING = {
 """What a reduction over no elements gives."""
 
 
-def reduced(emit: Emitter, op: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
+def reduce(emit: Emitter, op: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
     """Return a reduction along axes in the element type of x.
 
     Booleans go through numbers, and integers through real ones where the op table asks for these. Over no axis
@@ -53,11 +53,11 @@ def reduced(emit: Emitter, op: str, x: Value, axes: Sequence[int], *, keep: bool
     """
     dtype = x.type.dtype
     if any(x.type.shape[axis] == 0 for axis in axes):
-        return filled_reduction(emit, x, axes, nothing(op, dtype), keep=keep)
+        return fill_reduction(emit, x, axes, nothing(op, dtype), keep=keep)
     if dtype == "bool":
-        return emit.cast(reduced(emit, op, emit.cast(x, "uint8"), axes, keep=keep), "bool")
+        return emit.cast(reduce(emit, op, emit.cast(x, "uint8"), axes, keep=keep), "bool")
     if op in REAL and not is_float(dtype):
-        return emit.cast(reduced(emit, op, emit.cast(x, "fp64"), axes, keep=keep), dtype)
+        return emit.cast(reduce(emit, op, emit.cast(x, "fp64"), axes, keep=keep), dtype)
     if axes or op in KEEPING:
         return emit.reduce(op, x, axes, keep=keep)
     return emit.reduce(op, emit.expand(x, -1), (-1,), keep=False)
@@ -72,7 +72,7 @@ def nothing(op: str, dtype: str) -> float:
     return high if value > 0 else low
 
 
-def filled_reduction(emit: Emitter, x: Value, axes: Sequence[int], value: float, *, keep: bool) -> Value:
+def fill_reduction(emit: Emitter, x: Value, axes: Sequence[int], value: float, *, keep: bool) -> Value:
     """Return one value in the shape of a reduction."""
     shape = [1 if axis in axes else extent for axis, extent in enumerate(x.type.shape) if keep or axis not in axes]
     return emit.filled(shape, value, x.type.dtype)
@@ -81,7 +81,7 @@ def filled_reduction(emit: Emitter, x: Value, axes: Sequence[int], value: float,
 def norm(emit: Emitter, x: Value, order: float, axes: Sequence[int], *, keep: bool) -> Value:
     """Return the norm of an order along axes; that of no elements is 0."""
     if any(x.type.shape[axis] == 0 for axis in axes):
-        return filled_reduction(emit, x, axes, 0, keep=keep)
+        return fill_reduction(emit, x, axes, 0, keep=keep)
     if order == 0:
         counts = emit.cast(emit.binary("not_equal", x, 0.0), x.type.dtype)
         return emit.reduce("reduce_sum", counts, axes, keep=keep)

@@ -77,7 +77,7 @@ class Reading:
         """Return the place in the source of every result, as it is computed in a precision."""
         index, scale = np.arange(along.count, dtype=precision), precision(along.scale)
         if self.transform == "tf_crop_and_resize":
-            return cropped_points(along, index, precision)
+            return list_cropped_points(along, index, precision)
         if self.transform == "align_corners":
             spaces = precision(along.length) - 1
             return index * precision(along.extent - 1) / spaces if spaces > 0 else np.zeros_like(index)
@@ -147,7 +147,7 @@ def triangle(distance: Array) -> Array:
     return np.clip(1 - np.abs(distance), 0, None)
 
 
-def cropped_points(along: Along, index: Array, precision: Precision) -> Array:
+def list_cropped_points(along: Along, index: Array, precision: Precision) -> Array:
     """Return the places of results that are spread over a part of the source."""
     start, end = (precision(bound) for bound in along.region)
     last = precision(along.extent - 1)
@@ -184,11 +184,11 @@ def resize_axes(emit: Emitter, x: Value, alongs: dict[int, Along], reading: Read
             if not np.array_equal(places, np.arange(along.extent)):
                 result = emit.take(result, places, axis)
         else:
-            result = weighted(emit, result, axis, along, reading)
+            result = weight(emit, result, axis, along, reading)
     return emit.cast(result, x.type.dtype)
 
 
-def weighted(emit: Emitter, x: Value, axis: int, along: Along, reading: Reading) -> Value:
+def weight(emit: Emitter, x: Value, axis: int, along: Along, reading: Reading) -> Value:
     """Return a tensor with one axis multiplied by a matrix of weights.
 
     Raises:

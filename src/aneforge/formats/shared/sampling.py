@@ -43,11 +43,11 @@ def within(emit: Emitter, place: Value, extent: int, padding: str, *, align: boo
     if padding == "zeros":
         return place
     if padding == "reflection":
-        place = mirrored(emit, place, extent, align=align)
+        place = mirror(emit, place, extent, align=align)
     return emit.unary("clip", place, alpha=0.0, beta=extent - 1.0)
 
 
-def mirrored(emit: Emitter, place: Value, extent: int, *, align: bool) -> Value:
+def mirror(emit: Emitter, place: Value, extent: int, *, align: bool) -> Value:
     """Return places mirrored at the middles of the end elements, or at their outer edges."""
     low, span = (0.0, extent - 1.0) if align else (-0.5, float(extent))
     if not span:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.graph.node import Value
 
-__all__ = ["Rows", "chosen", "read_condition", "stack_values", "turn_count", "unroll_loop"]
+__all__ = ["Rows", "choose", "read_condition", "stack_values", "turn_count", "unroll_loop"]
 
 Held = TypeVar("Held")
 
@@ -37,7 +37,7 @@ def read_condition(condition: object) -> bool | None:
     return bool(condition) if isinstance(condition, bool | int | float) else None
 
 
-def chosen(emit: Emitter, condition: Value, one: Sequence[Value], other: Sequence[Value]) -> tuple[Value, ...]:
+def choose(emit: Emitter, condition: Value, one: Sequence[Value], other: Sequence[Value]) -> tuple[Value, ...]:
     """Return the results of one branch or of the other, both of which are computed."""
     flag = emit.reshape(condition, ())
     return tuple(emit.select(flag, first, second) for first, second in zip(one, other, strict=True))

@@ -102,7 +102,7 @@ def reaching(windows: Sequence[Window], places: Sequence[int]) -> list[Window]:
 
 def gather_windows(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
     """Return what every window sees: [N, C, places…, elements of the window]."""
-    seen = listed(emit, x, windows, places, padding)
+    seen = list_windows(emit, x, windows, places, padding)
     return emit.reshape(seen, (*x.type.shape[:2], *places, seen.type.shape[1]))
 
 
@@ -110,11 +110,11 @@ def reduced(
     emit: Emitter, op: str, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float
 ) -> Value:
     """Return a reduction of what every window sees: [N, C, places…]."""
-    result = emit.reduce(op, listed(emit, x, windows, places, padding), (-1,), keep=False)
+    result = emit.reduce(op, list_windows(emit, x, windows, places, padding), (-1,), keep=False)
     return emit.reshape(result, (*x.type.shape[:2], *places))
 
 
-def listed(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
+def list_windows(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
     """Return what every window sees, one after another: [N · C · places, elements of the window].
 
     One axis is done after the other, and what is done is merged, so that windows over three axes are gathered with

@@ -59,7 +59,7 @@ def load_archive(path: Path) -> torch.export.ExportedProgram:
         with path.open("rb") as file:
             check_archive(file)
             file.seek(0)
-            return loaded(file)
+            return load(file)
     except AneforgeError as error:
         error.location = error.location or Location(str(path))
         raise
@@ -68,7 +68,7 @@ def load_archive(path: Path) -> torch.export.ExportedProgram:
         raise GraphError(f"the file cannot be read: {reason}", location=Location(str(path))) from None
 
 
-def loaded(file: IO[bytes]) -> torch.export.ExportedProgram:
+def load(file: IO[bytes]) -> torch.export.ExportedProgram:
     """Return the program of an archive that was looked through.
 
     Raises:
@@ -97,7 +97,7 @@ def check_archive(file: IO[bytes]) -> None:
         if not zipfile.is_zipfile(file):
             refuse("the file is not an archive of torch.export, or is cut off: it has no directory of a zip file")
         with zipfile.ZipFile(file) as archive:
-            entries = checked_entries(archive.infolist(), size)
+            entries = check_entries(archive.infolist(), size)
             check_contents(archive, entries)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, UnicodeDecodeError) as error:
         refuse(f"the archive is damaged: {error}")
@@ -114,7 +114,7 @@ def refuse(message: str, *, seen: object = None, limit: object = None, remedy: s
     raise GraphError(message, seen=seen, limit=limit, remedy=remedy)
 
 
-def checked_entries(listed: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
+def check_entries(listed: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
     """Return the entries of an archive by their names without the folder that all of them are in.
 
     Raises:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.shared.shapes import Shapes
 
-__all__ = ["Described", "bound_shapes", "described_input"]
+__all__ = ["Described", "bind_shapes", "describe_input"]
 
 
 class Length(Protocol):
@@ -45,7 +45,7 @@ class Described:
     """The length of every axis."""
 
 
-def described_input(name: str, traced: torch.Tensor, dtype: str) -> Described:
+def describe_input(name: str, traced: torch.Tensor, dtype: str) -> Described:
     """Return an input as PyTorch traced it."""
     expressions = tuple(
         expression_of(length) if isinstance(length, torch.SymInt) else length
@@ -61,7 +61,7 @@ def expression_of(length: object) -> Length:
     return cast("Length", getattr(node, "expr"))  # noqa: B009 - untyped
 
 
-def bound_shapes(
+def bind_shapes(
     inputs: Sequence[Described],
     shapes: Shapes | None,
     ranges: Mapping[Length, object],
@@ -80,7 +80,7 @@ def bound_shapes(
     for one in inputs:
         for expression in one.expressions:
             if not isinstance(expression, int) and not expression.is_Integer:
-                value = evaluated(expression, symbols)
+                value = evaluate(expression, symbols)
                 if value is not None:
                     lengths[str(expression)] = value
     expect_bound(ports, lengths, file)
@@ -138,7 +138,7 @@ def settle(found: dict[Length, int], symbol: Length, length: int) -> None:
         raise GraphError(f"dimension {str(symbol)!r} is given two lengths", seen=f"{found[symbol]} and {length}")
 
 
-def evaluated(expression: Length, symbols: Mapping[Length, int]) -> int | None:
+def evaluate(expression: Length, symbols: Mapping[Length, int]) -> int | None:
     """Return the value of an expression if all of its symbols have one.
 
     Raises:

@@ -45,7 +45,7 @@ class Call(Operands[str]):
     @property
     def is_complex(self) -> bool:
         """Whether it reads or gives complex numbers."""
-        given = any(isinstance(one, Complex) for held in self.arguments.values() for one in listed(held))
+        given = any(isinstance(one, Complex) for held in self.arguments.values() for one in as_list(held))
         return given or any(str(one) in COMPLEX_TYPES for one in self.result_types)
 
     # Tensors.
@@ -192,7 +192,7 @@ class Call(Operands[str]):
         return element_type(result.dtype if isinstance(result, torch.Tensor) else torch.result_type(result, result))
 
 
-def listed(held: Held) -> tuple[Held, ...]:
+def as_list(held: Held) -> tuple[Held, ...]:
     """Return the entries of a list, or what is none as the only one."""
     return held if isinstance(held, tuple) else (held,)
 

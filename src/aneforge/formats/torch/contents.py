@@ -92,7 +92,7 @@ def check_program(program: object) -> None:
             check_expression(value)
         elif name in ("in_spec", "out_spec", "treespec") and isinstance(value, str):
             check_tree(value)
-    for node in (one for name, value in every_item(tree) if name == "nodes" for one in listed(value)):
+    for node in (one for name, value in every_item(tree) if name == "nodes" for one in as_list(value)):
         target = cast("dict[str, object]", node).get("target") if isinstance(node, dict) else None
         if not isinstance(target, str) or not (OPERATOR.fullmatch(target) or target in PLAIN_TARGETS):
             raise GraphError("a node of the program calls no operator", seen=repr(target)[:120])
@@ -115,7 +115,7 @@ def check_version(version: object) -> None:
     )
 
 
-def listed(value: object) -> list[object]:
+def as_list(value: object) -> list[object]:
     """Return a list, or nothing of something else."""
     return cast("list[object]", value) if isinstance(value, list) else []
 
@@ -199,7 +199,7 @@ def check_payload(name: str, payload: object, folder: str, sizes: Mapping[str, i
     if file not in sizes or not isinstance(meta, dict):
         raise GraphError(f"weight {name} has no file or no type", seen=repr(file)[:120])
     described = cast("dict[str, object]", meta)
-    extents, strides = (whole_numbers(name, listed(described.get(key))) for key in ("sizes", "strides"))
+    extents, strides = (whole_numbers(name, as_list(described.get(key))) for key in ("sizes", "strides"))
     offset = whole_numbers(name, [described.get("storage_offset")])[0]
     check_extents(f"weight {name}", extents)
     reach = offset + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=False)) + 1

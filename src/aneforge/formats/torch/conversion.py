@@ -15,7 +15,7 @@ from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedN
 from aneforge.formats.shared.interpretation import LOST
 from aneforge.formats.shared.merging import merge_axes
 from aneforge.formats.shared.shapes import check_names, in_file, placeholder
-from aneforge.formats.torch.binding import Described, Length, bound_shapes, described_input, example_shapes
+from aneforge.formats.torch.binding import Described, Length, bind_shapes, describe_input, example_shapes
 from aneforge.formats.torch.decomposition import decompose_program
 from aneforge.formats.torch.dtypes import element_type
 from aneforge.formats.torch.interpreter import TorchInterpreter
@@ -65,16 +65,16 @@ def graph_of(
 def states_of(source: ProgramSource, example_inputs: ExampleInputs | None) -> dict[str, Array]:
     """Return what the buffers that a program writes hold; `torch_states` says what it raises."""
     program = decompose_program(read_program(source, example_inputs).program)
-    return {name: array_of(stored_tensor(program, name)).copy() for name in written_names(program)}
+    return {name: array_of(get_stored_tensor(program, name)).copy() for name in list_written_names(program)}
 
 
-def written_names(program: torch.export.ExportedProgram) -> list[str]:
+def list_written_names(program: torch.export.ExportedProgram) -> list[str]:
     """Return the names of buffers and parameters that a program writes."""
     specs = cast("Sequence[OutputSpec]", program.graph_signature.output_specs)
     return list(dict.fromkeys(str(spec.target) for spec in specs if spec.kind.name in WRITTEN))
 
 
-def stored_tensor(program: torch.export.ExportedProgram, name: str) -> torch.Tensor:
+def get_stored_tensor(program: torch.export.ExportedProgram, name: str) -> torch.Tensor:
     """Return a parameter, buffer or constant of a program."""
     held = cast("Mapping[str, object]", program.state_dict).get(name)
     found = held if held is not None else cast("Mapping[str, object]", program.constants).get(name)
@@ -116,7 +116,7 @@ class Reading:
             whole = example_shapes(list(ports.values()), flat_inputs(example_inputs))
             given = cast("Shapes", {**whole, **check_names(shapes, "shapes")})
         ranges = cast("Mapping[Length, object]", getattr(self.program, "range_constraints"))  # noqa: B009 - untyped
-        bound = bound_shapes(list(ports.values()), given, ranges, self.read.file)
+        bound = bind_shapes(list(ports.values()), given, ranges, self.read.file)
         states: dict[str, Tensor] = {}
         feeds = self.stored(specs, nodes, states)
         for name, port in ports.items():
@@ -133,7 +133,7 @@ class Reading:
             if spec.kind is not InputKind.USER_INPUT or not isinstance(traced, torch.Tensor):
                 continue
             try:
-                found[node.name] = described_input(node.name, traced, self.input_type(traced))
+                found[node.name] = describe_input(node.name, traced, self.input_type(traced))
             except UnsupportedNodeError as error:
                 self.gather(node.name, "input", error.reason, error.message, error.remedy or "")
         return found
@@ -152,7 +152,7 @@ class Reading:
         self, specs: Sequence[InputSpec], nodes: Sequence[torch.fx.Node], states: dict[str, Tensor]
     ) -> dict[str, Held]:
         """Return what is not a tensor of the caller's, by the names of nodes: weights, states, and plain numbers."""
-        written = set(written_names(self.program))
+        written = set(list_written_names(self.program))
         shared: dict[tuple[object, ...], Dense | Complex] = {}
         found: dict[str, Held] = {}
         for spec, node in zip(specs, nodes, strict=True):
@@ -177,7 +177,7 @@ class Reading:
     ) -> Held:
         """Return a parameter or buffer: a state if the program writes it, else a constant, one for equal tensors."""
         try:
-            tensor = stored_tensor(self.program, name)
+            tensor = get_stored_tensor(self.program, name)
             if name in written:
                 states[name] = self.state(name, tensor)
                 return states[name]
@@ -217,7 +217,7 @@ class Reading:
                 target = str(spec.target)
                 value = self.tensor_of(target, held)
                 if value is not None:
-                    writes[target] = written(self.interpreter.emitter(), states[target], value)
+                    writes[target] = write(self.interpreter.emitter(), states[target], value)
                 continue
             if spec.kind is OutputKind.USER_INPUT_MUTATION:
                 name = f"{spec.target}_written"
@@ -245,7 +245,7 @@ class Reading:
         self.interpreter.gather(ImportProblem(name, operator, reason, message, workaround))
 
 
-def written(emitter: Emitter, old: Tensor, new: Output) -> Output:
+def write(emitter: Emitter, old: Tensor, new: Output) -> Output:
     """Return what is written to a state, as a value that reads it: a graph has no state that is never read."""
     stack, seen = [new.node], {new.node}
     while stack:

@@ -70,7 +70,7 @@ def decompose_program(program: torch.export.ExportedProgram) -> torch.export.Exp
     check_constants(program)
     run = cast("Callable[[Table], torch.export.ExportedProgram]", getattr(program, "run_decompositions"))  # noqa: B009 - untyped
     try:
-        with warnings.catch_warnings(), quiet_loggers(), masked_results(program), plain_ranges(program):
+        with warnings.catch_warnings(), quiet_loggers(), declare_masked_results(program), plain_ranges(program):
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of its tree specifications
             warnings.simplefilter("ignore", DeprecationWarning)
             return run(decompositions())
@@ -125,7 +125,7 @@ def has_data(tensor: torch.Tensor) -> bool:
 
 
 @contextmanager
-def masked_results(program: torch.export.ExportedProgram) -> Generator[None]:
+def declare_masked_results(program: torch.export.ExportedProgram) -> Generator[None]:
     """Tell PyTorch of what types the results of MASKED are, for a while, if a program has such operators."""
     graphs = [one.graph for one in program.graph_module.modules() if isinstance(one, torch.fx.GraphModule)]
     if not any("fake_quantize" in str(node.target) for graph in graphs for node in graph.nodes):
@@ -136,11 +136,11 @@ def masked_results(program: torch.export.ExportedProgram) -> Generator[None]:
         for name in MASKED:
             form = cast("OpOverload", getattr(torch.ops.aten, name).default)
             if not form.has_kernel_for_dispatch_key(torch.DispatchKey.Meta):
-                registered.impl(name, masked_result, "Meta")  # pyright: ignore[reportUnknownMemberType] - untyped
+                registered.impl(name, build_masked_result, "Meta")  # pyright: ignore[reportUnknownMemberType] - untyped
         yield
 
 
-def masked_result(x: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
+def build_masked_result(x: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
     """Return tensors of the types of a result and its mask."""
     return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
 

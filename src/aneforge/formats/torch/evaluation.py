@@ -75,7 +75,7 @@ def evaluate_by_torch(
         UnsupportedNodeError: An operand is computed at run time, or operands or results are too large.
         GraphError: PyTorch cannot compute it, as of a matrix that is singular.
     """
-    operands = [one for held in (*positional, *named.values()) for one in flattened(held)]
+    operands = [one for held in (*positional, *named.values()) for one in flatten(held)]
     if any(isinstance(one, Output | Complex) for one in operands):
         raise UnsupportedNodeError(
             Reason.FORM,
@@ -109,9 +109,9 @@ def evaluate_by_torch(
     return tuple(rounded(one, kind) for one, kind in zip(several, types, strict=True))
 
 
-def flattened(held: Held) -> list[Held]:
+def flatten(held: Held) -> list[Held]:
     """Return what a list holds, or what is none by itself."""
-    return [one for part in held for one in flattened(part)] if isinstance(held, tuple) else [held]
+    return [one for part in held for one in flatten(part)] if isinstance(held, tuple) else [held]
 
 
 def in_double(held: Held) -> object:

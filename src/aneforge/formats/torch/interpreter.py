@@ -15,7 +15,7 @@ import torch
 from aneforge.errors import GraphError, Location
 from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import LOST, Interpreter, Lost, Place, expect_whole
-from aneforge.formats.shared.unrolling import chosen, read_condition
+from aneforge.formats.shared.unrolling import choose, read_condition
 from aneforge.formats.torch.call import Call
 from aneforge.formats.torch.dtypes import part_type
 from aneforge.formats.torch.evaluation import evaluate_by_torch, is_evaluated
@@ -176,9 +176,9 @@ class TorchInterpreter(Interpreter):
         """
         if schema.name in CHECKS:
             return None
-        types, shapes = described_results(node)
+        types, shapes = describe_results(node)
         emitter = self.emitter(location_of(node, self.file))
-        arguments = bound_arguments(schema, positional, named)
+        arguments = bind_arguments(schema, positional, named)
         call = Call(schema.name, schema.form, arguments, types, shapes, emitter)
         known = schema.space in ("aten", "prims")
         if known and is_evaluated(schema):
@@ -246,7 +246,7 @@ class TorchInterpreter(Interpreter):
         """Return the results of a loop, unrolled."""
         graphs = 2 if name == "while_loop" else 1
         bodies = [partial(self.turn, self.graph_within(module, one), depth) for one in node.args[:graphs]]
-        groups = [listed(self.resolved(one, held)) for one in node.args[graphs:]]
+        groups = [as_list(self.resolved(one, held)) for one in node.args[graphs:]]
         if name == "while_loop":
             return while_known(bodies[0], bodies[1], groups[0], groups[1])
         carried = groups[0] if name == "scan" else ()
@@ -289,10 +289,10 @@ class TorchInterpreter(Interpreter):
         both = [tensors(expect_whole(self.run(branch, inputs, depth + 1))) for branch in branches]
         if not isinstance(condition, Output):
             raise GraphError("the condition is not a tensor")
-        return chosen(self.emitter(location_of(node, self.file)), condition, *both)
+        return choose(self.emitter(location_of(node, self.file)), condition, *both)
 
 
-def listed(held: Held) -> tuple[Held, ...]:
+def as_list(held: Held) -> tuple[Held, ...]:
     """Return a list of arguments.
 
     Raises:
@@ -316,7 +316,7 @@ def unknown_operator(schema: Schema) -> UnsupportedNodeError:
     )
 
 
-def described_results(
+def describe_results(
     node: torch.fx.Node,
 ) -> tuple[tuple[torch.dtype | None, ...], tuple[tuple[int, ...] | None, ...]]:
     """Return the element types and shapes of a node's results, as PyTorch traced them.
@@ -342,7 +342,7 @@ def described_results(
     return tuple(types), tuple(shapes)
 
 
-def bound_arguments(schema: Schema, positional: Sequence[Held], named: Mapping[str, Held]) -> dict[str, Held]:
+def bind_arguments(schema: Schema, positional: Sequence[Held], named: Mapping[str, Held]) -> dict[str, Held]:
     """Return arguments by the names of a schema, defaults filled in.
 
     Raises:

@@ -54,7 +54,7 @@ def read_program(source: ProgramSource, example_inputs: ExampleInputs | None) ->
     if isinstance(source, torch.export.ExportedProgram):
         return ReadProgram(source, None, owned=False)
     if isinstance(source, torch.nn.Module):
-        return ReadProgram(exported(source, example_inputs), None, owned=False, traced=True)
+        return ReadProgram(export(source, example_inputs), None, owned=False, traced=True)
     if isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         path = Path(source)
         return ReadProgram(load_archive(path), str(path), owned=True)
@@ -65,7 +65,7 @@ def read_program(source: ProgramSource, example_inputs: ExampleInputs | None) ->
     )
 
 
-def exported(module: torch.nn.Module, example_inputs: ExampleInputs | None) -> torch.export.ExportedProgram:
+def export(module: torch.nn.Module, example_inputs: ExampleInputs | None) -> torch.export.ExportedProgram:
     """Return a module as PyTorch exports it.
 
     Raises:
@@ -118,7 +118,7 @@ def export_error(module: torch.nn.Module, error: Exception) -> NotSupportedError
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()][:MESSAGE_LINES]
     said = " ".join(lines)[:500]
-    what, remedy = explained(error, text)
+    what, remedy = explain(error, text)
     return NotSupportedError(
         f"{type(module).__name__}: {what}: {type(error).__name__}: {said}",
         location=users_frame(error),
@@ -126,7 +126,7 @@ def export_error(module: torch.nn.Module, error: Exception) -> NotSupportedError
     )
 
 
-def explained(error: Exception, text: str) -> tuple[str, str]:
+def explain(error: Exception, text: str) -> tuple[str, str]:
     """Return why PyTorch cannot export a module, as far as it is known, and what to do."""
     if any(sign in text for sign in PACKED):
         return (

@@ -58,7 +58,7 @@ def schema_of(target: object) -> Schema | None:
     >>> found.space, found.name, found.form, found.arguments
     ('aten', 'relu', 'default', ('self',))
     """
-    return described(target) if is_operator(target) else None
+    return describe(target) if is_operator(target) else None
 
 
 def is_operator(target: object) -> bool:
@@ -67,7 +67,7 @@ def is_operator(target: object) -> bool:
 
 
 @lru_cache(4096)
-def described(target: object) -> Schema:
+def describe(target: object) -> Schema:
     """Return the schema of an operator."""
     schema = cast("OperatorSchema", getattr(target, "_schema"))  # noqa: B009 - it has no public name
     space, _, name = schema.name.partition("::")

@@ -128,7 +128,7 @@ def mha(  # noqa: PLR0913, PLR0917 - the documented signature
     added = expect_mask(mask, op, (1, count, sequence.shape[0], sequence.shape[0]))
     with part_of(op):
         q, k, v = (heads(sequence.linear(w, b), count) for w, b in ((Wq, bq), (Wk, bk), (Wv, bv)))
-        return merged(tiled_attention(q, k, v, None, added, count_tiles(sequence.shape[0]))).linear(Wo, bo)
+        return merge(build_tiled_attention(q, k, v, None, added, count_tiles(sequence.shape[0]))).linear(Wo, bo)
 
 
 def cross_attention(  # noqa: PLR0913, PLR0917 - the documented signature
@@ -158,7 +158,7 @@ def cross_attention(  # noqa: PLR0913, PLR0917 - the documented signature
     with part_of(op):
         q = heads(sequence.linear(Wq, bq), count)
         k, v = (heads(other.linear(w, b), count) for w, b in ((Wk, bk), (Wv, bv)))
-        return merged(tiled_attention(q, k, v, None, added, count_tiles(queries) if long else 1)).linear(Wo, bo)
+        return merge(build_tiled_attention(q, k, v, None, added, count_tiles(queries) if long else 1)).linear(Wo, bo)
 
 
 def geglu(x: Tensor, W: Array, b: Array | None = None) -> Tensor:  # noqa: N803 - the documented name
@@ -191,13 +191,15 @@ def heads(x: Tensor, count: int) -> Tensor:
     return x.reshape(1, length, count, width // count).transpose(0, 2, 1, 3)
 
 
-def merged(x: Tensor) -> Tensor:
+def merge(x: Tensor) -> Tensor:
     """Return [1, heads, S, d] as a sequence [S, heads · d]."""
     _, count, length, width = x.shape
     return x.transpose(0, 2, 1, 3).reshape(length, count * width)
 
 
-def tiled_attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None, mask: Value | None, count: int) -> Tensor:
+def build_tiled_attention(
+    q: Tensor, k: Tensor, v: Tensor, scale: float | None, mask: Value | None, count: int
+) -> Tensor:
     """Return attention built from products and softmax over so many tiles of queries."""
     operands: dict[str, Argument] = {"query": q, "key": k, "value": v}
     if mask is not None:

@@ -103,7 +103,7 @@ def einsum(eq: str, *tensors: Tensor) -> Tensor:
     operands = [expect_tensor(tensor, "einsum", f"operand {place} of {eq!r}") for place, tensor in enumerate(tensors)]
     equation = read_equation(source, [tensor.shape for tensor in operands])
     with part_of("einsum"):
-        return built(equation, operands)
+        return build_tensors(equation, operands)
 
 
 def einsum_native(eq: str, a: Tensor, b: Array) -> Tensor:
@@ -152,16 +152,16 @@ def read_equation(text: str, shapes: Sequence[tuple[int, ...]]) -> Equation:
     widths = [
         ellipsis_width(place, part, shape, text) for place, (part, shape) in enumerate(zip(parts, shapes, strict=True))
     ]
-    operands = tuple(expanded(part, width) for part, width in zip(parts, widths, strict=True))
+    operands = tuple(expand(part, width) for part, width in zip(parts, widths, strict=True))
     extents = label_extents(operands, shapes, text)
     most = max(widths)
     if not arrow:
-        return Equation(text, operands, checked_output(implicit_output(parts, most), extents, text), extents)
+        return Equation(text, operands, check_output(implicit_output(parts, most), extents, text), extents)
     output = split_labels(result, text)
     if most and ELLIPSIS not in output:
         remedy = "write '...' in the output, or sum over named labels"
         raise malformed(text, "the output leaves the ellipsis out", f"{most} axes", remedy=remedy)
-    return Equation(text, operands, checked_output(expanded(output, most), extents, text), extents)
+    return Equation(text, operands, check_output(expand(output, most), extents, text), extents)
 
 
 def split_labels(part: str, text: str) -> list[str]:
@@ -195,10 +195,10 @@ def ellipsis_width(place: int, labels: Sequence[str], shape: tuple[int, ...], te
     return width
 
 
-def expanded(labels: Sequence[str], width: int) -> Labels:
+def expand(labels: Sequence[str], width: int) -> Labels:
     """Return labels with the ellipsis written out.
 
-    >>> expanded(["a", "...", "b"], 2)
+    >>> expand(["a", "...", "b"], 2)
     ('a', '...2', '...1', 'b')
     """
     axes = [f"{ELLIPSIS}{place}" for place in range(width, 0, -1)]
@@ -239,10 +239,10 @@ def label_extents(operands: Sequence[Labels], shapes: Sequence[tuple[int, ...]],
 def implicit_output(parts: Sequence[Sequence[str]], width: int) -> Labels:
     """Return the output of an equation without an arrow: the ellipsis, then the labels that occur once."""
     every = [label for part in parts for label in part if label != ELLIPSIS]
-    return expanded([ELLIPSIS, *sorted(label for label in every if every.count(label) == 1)], width)
+    return expand([ELLIPSIS, *sorted(label for label in every if every.count(label) == 1)], width)
 
 
-def checked_output(output: Labels, extents: Mapping[str, int], text: str) -> Labels:
+def check_output(output: Labels, extents: Mapping[str, int], text: str) -> Labels:
     """Return an output of known labels, each once, and not too many.
 
     Raises:
@@ -254,10 +254,12 @@ def checked_output(output: Labels, extents: Mapping[str, int], text: str) -> Lab
             limit = f"one of {', '.join(map(repr, extents))}" if extents else "no label"
             raise malformed(text, f"the output has the label {label!r}, which no operand has", limit=limit)
         if label in output[:place]:
-            raise unsupported(text, label, "the output has it twice", remedy="multiply with an identity matrix")
+            raise build_unsupported_error(
+                text, label, "the output has it twice", remedy="multiply with an identity matrix"
+            )
     if len(output) > BUILDER_MAX_RANK:
         reason = "the output has more axes than the builder allows"
-        raise unsupported(text, output[BUILDER_MAX_RANK], reason, len(output), BUILDER_MAX_RANK)
+        raise build_unsupported_error(text, output[BUILDER_MAX_RANK], reason, len(output), BUILDER_MAX_RANK)
     return output
 
 
@@ -275,7 +277,7 @@ def malformed(
     )
 
 
-def unsupported(
+def build_unsupported_error(
     text: str, label: str, reason: str, seen: object = None, limit: object = None, remedy: str | None = None
 ) -> EinsumUnsupported:
     """Return the error of an equation that has a meaning and no form."""
@@ -289,7 +291,7 @@ def unsupported(
     )
 
 
-def built(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
+def build_tensors(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
     """Return what an equation says of tensors."""
     terms = [
         diagonals(without_stretched(Term(tensor, labels), equation))
@@ -298,9 +300,9 @@ def built(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
     for first, second in contraction_order(equation, [frozenset(term.labels) for term in terms]):
         rest = [term for place, term in enumerate(terms) if place not in (first, second)]
         needed = {*equation.output, *(label for term in rest for label in term.labels)}
-        terms = [*rest, contracted(terms[first], terms[second], needed, equation)]
-    last = summed(terms[0], set(equation.output), equation)
-    return arranged(last, [[label] for label in equation.output], equation)
+        terms = [*rest, contract(terms[first], terms[second], needed, equation)]
+    last = add_up(terms[0], set(equation.output), equation)
+    return arrange(last, [[label] for label in equation.output], equation)
 
 
 # One operand
@@ -310,7 +312,7 @@ def without_stretched(term: Term, equation: Equation) -> Term:
     """Return a term without the axes of length 1 that broadcast to a longer one elsewhere: they add nothing to it."""
     kept = [place for place, label in enumerate(term.labels) if term.tensor.shape[place] == equation.extents[label]]
     labels = tuple(term.labels[place] for place in kept)
-    return Term(reshaped(term.tensor, [term.tensor.shape[place] for place in kept] or [1]), labels)
+    return Term(reshape(term.tensor, [term.tensor.shape[place] for place in kept] or [1]), labels)
 
 
 def diagonals(term: Term) -> Term:
@@ -344,27 +346,27 @@ def diagonal(tensor: Tensor, first: int, second: int) -> Tensor:
     return (tensor * Dense(mask)).sum(second).reshape(kept)
 
 
-def summed(term: Term, needed: set[str], equation: Equation, shared: frozenset[str] = frozenset()) -> Term:
+def add_up(term: Term, needed: set[str], equation: Equation, shared: frozenset[str] = frozenset()) -> Term:
     """Return a term summed over the labels that nothing else needs; shared ones of length 1 are dropped as well."""
     kept = tuple(label for label in term.labels if label in needed or (label in shared and equation.extents[label] > 1))
     if kept == term.labels:
         return term
     axes = [place for place, label in enumerate(term.labels) if label not in kept and equation.extents[label] > 1]
     total = term.tensor.sum(tuple(axes)) if axes else term.tensor
-    return Term(reshaped(total, equation.sizes(kept)) if kept else total, kept)
+    return Term(reshape(total, equation.sizes(kept)) if kept else total, kept)
 
 
-def arranged(term: Term, groups: Sequence[Sequence[str]], equation: Equation) -> Tensor:
+def arrange(term: Term, groups: Sequence[Sequence[str]], equation: Equation) -> Tensor:
     """Return the tensor of a term with one axis for every group of labels; an empty group is an axis of length 1."""
     order = [label for group in groups for label in group]
     shape = [math.prod(equation.sizes(group)) for group in groups]
     longer = [term.labels.index(label) for label in order if equation.extents[label] > 1]
     if longer == sorted(longer):  # no axis changes places but those of length 1: the elements stay in order
-        return reshaped(term.tensor, shape)
-    return reshaped(term.tensor.transpose([term.labels.index(label) for label in order]), shape)
+        return reshape(term.tensor, shape)
+    return reshape(term.tensor.transpose([term.labels.index(label) for label in order]), shape)
 
 
-def reshaped(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+def reshape(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     """Return a tensor in a shape that it may have already."""
     return tensor if tensor.shape == tuple(shape) else tensor.reshape(list(shape))
 
@@ -372,10 +374,10 @@ def reshaped(tensor: Tensor, shape: Sequence[int]) -> Tensor:
 # Two operands
 
 
-def contracted(left: Term, right: Term, needed: set[str], equation: Equation) -> Term:
+def contract(left: Term, right: Term, needed: set[str], equation: Equation) -> Term:
     """Return the product of two terms, summed over the labels that nothing else needs."""
     shared = frozenset(left.labels) & frozenset(right.labels)
-    left, right = (summed(term, needed, equation, shared) for term in (left, right))
+    left, right = (add_up(term, needed, equation, shared) for term in (left, right))
     inner = [label for label in left.labels if label in right.labels and label not in needed]
     if not inner:
         return multiply_terms(left, right, equation)
@@ -384,9 +386,9 @@ def contracted(left: Term, right: Term, needed: set[str], equation: Equation) ->
         left, right, rows, columns = right, left, columns, rows
     batch = equation.in_output_order(label for label in left.labels if label in right.labels and label in needed)
     stacked = [[label] for label in batch] if len(batch) <= SEPARATE_BATCH_AXES else [batch]
-    product = arranged(left, [*stacked, rows, inner], equation) @ arranged(right, [*stacked, inner, columns], equation)
+    product = arrange(left, [*stacked, rows, inner], equation) @ arrange(right, [*stacked, inner, columns], equation)
     labels = (*batch, *rows, *columns)
-    return Term(reshaped(product, equation.sizes(labels)) if labels else product, labels)
+    return Term(reshape(product, equation.sizes(labels)) if labels else product, labels)
 
 
 def own_labels(term: Term, other: Term, equation: Equation) -> list[str]:
@@ -398,10 +400,9 @@ def multiply_terms(left: Term, right: Term, equation: Equation) -> Term:
     """Return the product of two terms: element by element along shared labels, all pairs along others."""
     labels = equation.in_output_order(dict.fromkeys((*left.labels, *right.labels)))
     if not labels:
-        return Term(reshaped(left.tensor, [1]) * reshaped(right.tensor, [1]), ())
+        return Term(reshape(left.tensor, [1]) * reshape(right.tensor, [1]), ())
     sides = [
-        arranged(term, [[label] if label in term.labels else [] for label in labels], equation)
-        for term in (left, right)
+        arrange(term, [[label] if label in term.labels else [] for label in labels], equation) for term in (left, right)
     ]
     return Term(sides[0] * sides[1], tuple(labels))
 
@@ -430,7 +431,7 @@ def contraction_order(equation: Equation, operands: Sequence[frozenset[str]]) ->
     found = cheapest_first(equation, list(operands), search)
     if found is None:
         orders = "every order" if search.compared <= SEARCH_MOST else "every order that was tried"
-        raise unsupported(
+        raise build_unsupported_error(
             equation.text,
             search.too_wide[BUILDER_MAX_RANK],
             f"in {orders} of products a tensor has more axes than the builder allows",

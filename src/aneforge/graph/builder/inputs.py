@@ -59,7 +59,7 @@ def input(  # noqa: A001 - the documented name
             remedy="cast on the host",
         )
     extents = checked_shape(shape, "input")
-    called = None if name is None else checked_name(name, "input")
+    called = None if name is None else check_name(name, "input")
     return Tensor(build_checked("input", {}, shape=extents, dtype=dtype, max_abs=magnitude(max_abs), name=called))
 
 
@@ -96,7 +96,7 @@ def state(name: str, shape: Sequence[int]) -> Tensor:
         GraphError: The rank is above 5, an axis is empty, or the name is.
         GraphTypeError: The shape is not a list of integers, or the name is not a text.
     """
-    called = checked_name(name, "state")
+    called = check_name(name, "state")
     return Tensor(build_checked("state", {}, name=called, shape=checked_shape(shape, "state"), dtype="fp16"))
 
 
@@ -142,7 +142,7 @@ def checked_shape(shape: object, op: str) -> list[int]:
     return extents
 
 
-def checked_name(name: object, op: str) -> str:
+def check_name(name: object, op: str) -> str:
     """Return the name of a placeholder.
 
     Raises:

@@ -110,8 +110,8 @@ class LayerMethods(Methods):
         epsilon = number(eps, "rms_norm", "eps")
         if isinstance(gamma, Output):
             extent = self.shape[-1]
-            trained = type(self)(laid_out(gamma, "rms_norm", "gamma", extent, (extent,)))
-            unit = self.apply("rms_norm", {"gamma": filled(1.0, extent, "rms_norm")}, epsilon=epsilon)
+            trained = type(self)(lay_out(gamma, "rms_norm", "gamma", extent, (extent,)))
+            unit = self.apply("rms_norm", {"gamma": fill(1.0, extent, "rms_norm")}, epsilon=epsilon)
             with part_of("rms_norm"):
                 return type(self)(build_checked("mul", {"x": unit, "y": trained}))
         return self.apply("rms_norm", {"gamma": weight(gamma, "rms_norm", "gamma")}, epsilon=epsilon)
@@ -243,17 +243,17 @@ class LayerMethods(Methods):
         if isinstance(gamma, Output) and isinstance(beta, Output):
             count = math.prod(trained_shape)
             scale, shift = (
-                type(self)(laid_out(part, op, name, count, trained_shape))
+                type(self)(lay_out(part, op, name, count, trained_shape))
                 for name, part in (("gamma", gamma), ("beta", beta))
             )
-            unit = self.apply(op, {"gamma": filled(1.0, count, op), "beta": filled(0.0, count, op)}, **attributes)
+            unit = self.apply(op, {"gamma": fill(1.0, count, op), "beta": fill(0.0, count, op)}, **attributes)
             with part_of(op):
                 scaled = type(self)(build_checked("mul", {"x": unit, "y": scale}))
                 return type(self)(build_checked("add", {"x": scaled, "y": shift}))
         return self.apply(op, {"gamma": weight(gamma, op, "gamma"), "beta": weight(beta, op, "beta")}, **attributes)
 
 
-def laid_out(parameter: Output, op: str, what: str, count: int, shape: tuple[int, ...]) -> Node:
+def lay_out(parameter: Output, op: str, what: str, count: int, shape: tuple[int, ...]) -> Node:
     """Return a trained parameter in the shape in which it is multiplied or added.
 
     Raises:
@@ -265,7 +265,7 @@ def laid_out(parameter: Output, op: str, what: str, count: int, shape: tuple[int
         return build_checked("reshape", {"x": parameter}, shape=shape)
 
 
-def filled(value: float, count: int, op: str) -> Constant:
+def fill(value: float, count: int, op: str) -> Constant:
     """Return a constant list of one number."""
     expect_makeable(count, op, "a parameter", "one number per channel", "split the channels")
     return weight(np.full(count, value, np.float16), op)

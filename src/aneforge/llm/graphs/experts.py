@@ -24,7 +24,7 @@ def mix_experts(x: af.Tensor, spec: ExpertsSpec, weights: LayerWeights, longest_
     shares = choose_experts(project(x, weights, "router").softmax(-1), spec)
     size = max(1, longest_axis // spec.hidden)
     groups = [(start, min(start + size, spec.experts)) for start in range(0, spec.experts, size)]
-    total = None if not spec.shared_hidden else shared_expert(x, spec, weights)
+    total = None if not spec.shared_hidden else build_shared_expert(x, spec, weights)
     for group in groups:
         part = expert_group(x, shares, spec, weights, group)
         total = part if total is None else total + part
@@ -56,7 +56,7 @@ def expert_group(
     return weighed.reshape(tokens, count * spec.hidden) @ weights("experts.down.weight", rows)
 
 
-def shared_expert(x: af.Tensor, spec: ExpertsSpec, weights: LayerWeights) -> af.Tensor:
+def build_shared_expert(x: af.Tensor, spec: ExpertsSpec, weights: LayerWeights) -> af.Tensor:
     """Return what the expert that sees every token adds, behind its own gate."""
     mine = weights.part("shared")
     hidden = activate(project(x, mine, "gate"), spec.activation) * project(x, mine, "up")

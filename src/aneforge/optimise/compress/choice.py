@@ -128,7 +128,7 @@ def choose(weight: Array, axes: Axes, dtype: str, mode: Mode, hazards: Mapping[E
         reasons += [f"{encoding}: {refusal}"] if refusal else []
         if refusal and not mode.named:
             continue
-        constant = encoded(encoding, weight, axes, dtype, mode.block_size)
+        constant = encode(encoding, weight, axes, dtype, mode.block_size)
         error = relative_error(constant.dense(), weight)
         reasons += [f"{encoding}: relative error {error:.4g} is over {mode.atol:g}"] if error > mode.atol else []
         if error <= mode.atol or mode.named:
@@ -145,7 +145,7 @@ def beforehand(encoding: Encoding, weight: Array) -> str:
     return f"{share:.1%} of the elements are not zero, over {MOST_NONZERO:.0%}" if share > MOST_NONZERO else ""
 
 
-def encoded(encoding: Encoding, weight: Array, axes: Axes, dtype: str, block_size: int) -> Constant:
+def encode(encoding: Encoding, weight: Array, axes: Axes, dtype: str, block_size: int) -> Constant:
     """Return a weight in an encoding, whose values decode to an element type."""
     match encoding:
         case Encoding.INT8:

@@ -90,7 +90,7 @@ def distinct_values(ordered: Ordered, entries: int) -> Array | None:
 def means(ordered: Ordered, palette: Array) -> Array:
     """Return the means of the elements that are nearest to each value of a palette; one without any stays."""
     distinct, counts = np.unique(palette, return_counts=True)
-    bounds = rounded_down(between(distinct), ordered.values.dtype)
+    bounds = round_down(between(distinct), ordered.values.dtype)
     inner = np.searchsorted(ordered.values, bounds, side="right")
     places = [0, *(int(place) for place in inner), len(ordered.values)]
     moved = distinct.copy()
@@ -121,7 +121,7 @@ def nearest_entries(weight: Array, palette: Array) -> Array:
     if weight.dtype == np.float16:
         # Every fp16 number once, then a look-up by the number's bits.
         return places[np.searchsorted(bounds, every_half(), side="left")][bits_of(weight)]
-    found = bounds_passed(weight, rounded_down(bounds, weight.dtype))
+    found = bounds_passed(weight, round_down(bounds, weight.dtype))
     return found if distinct.size == palette.size else places[found]
 
 
@@ -136,7 +136,7 @@ def bounds_passed(weight: Array, bounds: Array) -> Array:
     return found
 
 
-def rounded_down(bounds: Array, dtype: np.dtype[np.generic]) -> Array:
+def round_down(bounds: Array, dtype: np.dtype[np.generic]) -> Array:
     """Return the largest numbers of an element type that are not above bounds: elements compare with both alike."""
     with np.errstate(over="ignore"):
         near = bounds.astype(dtype)

@@ -13,7 +13,7 @@ from aneforge.compiler.compile import build_program
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import GraphError
-from aneforge.graph.builder.attention import tiled_attention
+from aneforge.graph.builder.attention import build_tiled_attention
 from aneforge.graph.builder.inputs import input as port
 from aneforge.graph.graph import Graph
 from aneforge.ops.decompositions.products import count_tiles
@@ -87,7 +87,7 @@ def tune_attention(
             continue
         q = port((1, heads, queries, dim), name="q")
         k, v = (port((1, heads, length, dim), name=name) for name in "kv")
-        program = build_program(Graph({"y": tiled_attention(q, k, v, None, None, count)}), resolved)
+        program = build_program(Graph({"y": build_tiled_attention(q, k, v, None, None, count)}), resolved)
         made = plan(program, schedule(program))
         ends = {one.value.name for one in (*program.inputs, *program.outputs)}
         outside = [one for one in made.by_value.values() if one.state.in_dram and not {one.value, one.root} & ends]

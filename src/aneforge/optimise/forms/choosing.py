@@ -84,7 +84,7 @@ def cheapest(found: Sequence[Variant], where: Place, min_lossy_speedup: float = 
 
     A form with other weights must be so many times as fast as the fastest of those with the user's own.
     """
-    trials = [Trial(form.name, form.lossy, predicted(form, where)) for form in found]
+    trials = [Trial(form.name, form.lossy, predict(form, where)) for form in found]
     known = [(trial.predicted_us, place) for place, trial in enumerate(trials) if trial.predicted_us is not None]
     if not known:
         reason = f"{found[0].name}: no form compiles for {where.target.name}"
@@ -111,11 +111,11 @@ def search_forms(found: Sequence[Variant], where: Place, search: Search) -> Choi
 
 def try_forms(found: Sequence[Variant], where: Place, search: Search) -> tuple[Trial, ...]:
     """Return what came of trying forms, in their order: the fastest by prediction, as many as the budget allows."""
-    times = [predicted(form, where) for form in found]
+    times = [predict(form, where) for form in found]
     slow = search.prune_factor * min((time for time in times if time is not None), default=math.inf)
     fast = sorted((time or 0.0, place) for place, time in enumerate(times) if place and (time or 0.0) <= slow)
     within = {0, *(place for _, place in fast[: search.budget - 1])}
-    inputs = search.inputs if search.inputs is not None else drawn_inputs(found[0].graph)
+    inputs = search.inputs if search.inputs is not None else draw_inputs(found[0].graph)
     wanted = reference(found[0].graph, inputs)
     trials: list[Trial] = []
     for place, (form, time) in enumerate(zip(found, times, strict=True)):
@@ -141,7 +141,7 @@ def with_error(
     return replace(trial, error=error, why_not="" if error <= most else f"above {most:g}")
 
 
-def predicted(form: Variant, place: Place) -> float | None:
+def predict(form: Variant, place: Place) -> float | None:
     """Return how long a form takes by the cost model: the time that `af.cost` gives; None where it does not compile."""
     try:
         return cost_of(compile_graph(form.graph, place)).microseconds
@@ -164,7 +164,7 @@ def outputs(graph: Graph, target: Target, inputs: Mapping[str, Array]) -> Mappin
     return run(program, given, states).outputs
 
 
-def drawn_inputs(graph: Graph) -> dict[str, Array]:
+def draw_inputs(graph: Graph) -> dict[str, Array]:
     """Return inputs of moderate size that keep what they promise, the same on every machine."""
     random = np.random.default_rng(SEED)
 

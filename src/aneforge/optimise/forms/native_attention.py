@@ -40,16 +40,16 @@ def with_native_attention(graph: Graph, place: Place) -> tuple[Graph, tuple[str,
     if not taken:
         return graph, ()
 
-    return restated(graph, taken, native=True), tuple(dict.fromkeys(why for why in pays.values() if why is not None))
+    return restate(graph, taken, native=True), tuple(dict.fromkeys(why for why in pays.values() if why is not None))
 
 
 def without_native_attention(graph: Graph) -> Graph | None:
     """Return a graph in which no attention asks for the engine's own layer; None where none does."""
     taken = {node for node in graph.nodes if node.op.name == "sdpa" and node.attributes["native"]}
-    return restated(graph, taken, native=False) if taken else None
+    return restate(graph, taken, native=False) if taken else None
 
 
-def restated(graph: Graph, taken: AbstractSet[Node], *, native: bool) -> Graph:
+def restate(graph: Graph, taken: AbstractSet[Node], *, native: bool) -> Graph:
     """Return a graph in which some attention asks for the engine's own layer, or does not."""
 
     def replaced(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:

@@ -75,7 +75,7 @@ def const_fold(graph: Graph) -> Graph:
     known: dict[Node, Constant] = {}
 
     def replaced(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
-        now = {name: folded(argument, known) for name, argument in operands.items()}
+        now = {name: fold(argument, known) for name, argument in operands.items()}
         if all(argument is operands[name] for name, argument in now.items()):
             made, results = node, None
         else:
@@ -88,10 +88,10 @@ def const_fold(graph: Graph) -> Graph:
     return rewrite(graph, replaced)
 
 
-def folded(argument: Argument, known: Mapping[Node, Constant]) -> Argument:
+def fold(argument: Argument, known: Mapping[Node, Constant]) -> Argument:
     """Return an operand, as a constant where it is known to be one."""
     if isinstance(argument, tuple):
-        values = tuple(cast("Value", folded(one, known)) for one in argument)
+        values = tuple(cast("Value", fold(one, known)) for one in argument)
         return argument if values == argument else values
     return known.get(argument.node, argument) if isinstance(argument, Output) else argument
 

@@ -44,17 +44,17 @@ class Paired:
     def __add__(self, other: object) -> Paired:
         one = as_pair(other, self)
         large, lost = two_sum(self.hi, one.hi)
-        return normalised(large, lost + (self.lo + one.lo))
+        return normalise(large, lost + (self.lo + one.lo))
 
     def __sub__(self, other: object) -> Paired:
         one = as_pair(other, self)
         large, lost = two_difference(self.hi, one.hi)
-        return normalised(large, lost + (self.lo - one.lo))
+        return normalise(large, lost + (self.lo - one.lo))
 
     def __mul__(self, other: object) -> Paired:
         one = as_pair(other, self)
         large, lost = two_product(self.hi, one.hi)
-        return normalised(large, lost + (self.hi * one.lo + self.lo * one.hi))
+        return normalise(large, lost + (self.hi * one.lo + self.lo * one.hi))
 
     def dot(self, other: Paired | Tensor, axis: int = -1) -> Paired:
         """Return the sum of products along an axis, which stays with one element.
@@ -156,7 +156,7 @@ def as_pair(value: object, like: Paired) -> Paired:
     return value
 
 
-def normalised(large: Tensor, small: Tensor) -> Paired:
+def normalise(large: Tensor, small: Tensor) -> Paired:
     """Return the pair of two parts, of which the first is the larger (Dekker's sum)."""
     total = large + small
     return Paired(total, small - (total - large))

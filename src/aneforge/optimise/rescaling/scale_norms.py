@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.engine.normalisation import added_epsilon
+from aneforge.engine.normalisation import find_added_epsilon
 from aneforge.graph.node import Output
 from aneforge.ops.shapes import normalise_axes, reduced_axes
 from aneforge.optimise.rescaling.engine_errors import Reading
@@ -118,7 +118,7 @@ def is_added(epsilon: float, target: Target) -> bool:
     >>> [is_added(epsilon, resolve(Family.A13)) for epsilon in (1e-5, 1e-9)]
     [True, False]
     """
-    return math.isclose(added_epsilon(target, epsilon), epsilon, rel_tol=EPSILON_ERROR)
+    return math.isclose(find_added_epsilon(target, epsilon), epsilon, rel_tol=EPSILON_ERROR)
 
 
 def least_variance(node: Node, shared: Output, situation: Situation) -> float:

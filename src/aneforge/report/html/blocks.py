@@ -19,7 +19,7 @@ from aneforge.records import dataclass
 from aneforge.report.cards import cards
 from aneforge.report.glossary import find_term
 from aneforge.report.grouping import fold_target
-from aneforge.report.headline import joined_names, reason_of, shop_name, summary_line
+from aneforge.report.headline import join_names, reason_of, shop_name, summary_line
 from aneforge.report.headline import names_of as chips_of
 from aneforge.report.model import Allocated, Difference, EmittedTask, Node, RefusedLayer, Step, Timed
 from aneforge.rules.rule import Finding
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aneforge.report.cards import Card
     from aneforge.report.model import Divergence, Emission, Memory, Report, TargetReport
 
-__all__ = ["Blocks", "Json", "blocks_of", "columns", "packed", "plain"]
+__all__ = ["Blocks", "Json", "blocks_of", "columns", "pack", "plain"]
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 Row = Node | Finding | Timed | Step | Allocated | Difference | EmittedTask | RefusedLayer
@@ -63,7 +63,7 @@ class Blocks:
         number = self.known.get(key)
         if number is None:
             number = self.known[key] = len(self.packed)
-            self.packed.append(packed(content()))
+            self.packed.append(pack(content()))
         return number
 
 
@@ -91,7 +91,7 @@ def blocks_of(report: Report) -> list[str]:
         "targets": [target_entry(report, target, blocks) for target in report.targets],
         "divergences": divergence_entries(report, blocks),
     }
-    blocks.packed[0] = packed(index)
+    blocks.packed[0] = pack(index)
     return blocks.packed
 
 
@@ -121,7 +121,7 @@ def target_entry(report: Report, target: TargetReport, blocks: Blocks) -> Json:
     return {
         "target": target.target,
         "title": target.title,
-        "chip": joined_names(chips_of(target)),
+        "chip": join_names(chips_of(target)),
         "short": shop_name(target),
         "reason": reason_of(report, target),
         "ok": target.ok,
@@ -192,7 +192,7 @@ def divergence_entries(report: Report, blocks: Blocks) -> list[Json]:
     """
     waiting: dict[str, list[str]] = {}
     for target in report.targets:
-        waiting.setdefault(target.target, []).append(joined_names(chips_of(target)))
+        waiting.setdefault(target.target, []).append(join_names(chips_of(target)))
     found: list[Json] = []
     base = ""
     for divergence in report.divergences:
@@ -289,7 +289,7 @@ def plain(value: object) -> Json:
     raise TypeError(f"a report holds a {type(value).__name__}")
 
 
-def packed(content: Json) -> str:
+def pack(content: Json) -> str:
     """Return JSON as the page unpacks it; the same content gives the same text everywhere."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")

@@ -60,7 +60,7 @@ def html(report: Report) -> str:
     Raises:
         MissingPackageError: The package jinja2 is not installed.
     """
-    style, script = joined("styles", STYLES, "css"), wrapped(joined("scripts", SCRIPTS, "js"))
+    style, script = join("styles", STYLES, "css"), wrap(join("scripts", SCRIPTS, "js"))
     page = template().render(
         title=report.model,
         style=style,
@@ -89,12 +89,12 @@ def assets() -> Traversable:
 
 
 @cache
-def joined(folder: str, names: tuple[str, ...], ending: str) -> str:
+def join(folder: str, names: tuple[str, ...], ending: str) -> str:
     """Return files of one kind, one after the other."""
     return "\n".join((assets() / folder / f"{name}.{ending}").read_text(encoding="utf-8") for name in names)
 
 
-def wrapped(script: str) -> str:
+def wrap(script: str) -> str:
     """Return a script whose names are its own and not the page's."""
     return f'(() => {{\n"use strict";\n{script}\n}})();\n'
 

@@ -67,7 +67,7 @@ def decomposed_everywhere(subject: Subject) -> Iterator[Seen]:
     Remedy: not needed; expect more layers and the rounding of each.
     """
     found = decomposition_of(subject)
-    if found and not computed_operands(found, subject) and not is_recurrent(subject):
+    if found and not find_computed_operands(found, subject) and not is_recurrent(subject):
         yield Seen(NO_FAMILY, str(found))
 
 
@@ -79,7 +79,7 @@ def computed_places(subject: Subject) -> Iterator[Seen]:
     scatter: keep it as a state, or write cache * (1 - mask) + row * mask with a one-hot mask.
     """
     found = decomposition_of(subject)
-    if found and (computed := computed_operands(found, subject)):
+    if found and (computed := find_computed_operands(found, subject)):
         yield Seen(NO_FAMILY, computed[0])
 
 
@@ -122,7 +122,7 @@ def decomposition_of(subject: Subject) -> Decomposition | None:
     return entry.decompositions()[0]
 
 
-def computed_operands(decomposition: Decomposition, subject: Subject) -> list[str]:
+def find_computed_operands(decomposition: Decomposition, subject: Subject) -> list[str]:
     """Return the operands that must be constants for a decomposition, and are not."""
     return [name for name in decomposition.constants if name not in subject.constants]
 

@@ -283,14 +283,14 @@ def scattered_places(subject: Subject) -> Iterator[Seen]:
     axis = integer(subject, "axis")
     if axis is None:
         named = index.shape[-1] if index.rank else 0
-        yield Seen(joined(subject, math.prod(data.shape[:named]), math.prod(index.shape[:-1])), "places")
+        yield Seen(find_joined_axis(subject, math.prod(data.shape[:named]), math.prod(index.shape[:-1])), "places")
     elif not is_channel(axis % data.rank, data):
         along = axis % data.rank
         written = index.shape[along] if subject.op == "scatter_along_axis" else index.size
-        yield Seen(joined(subject, data.shape[along], written), "places")
+        yield Seen(find_joined_axis(subject, data.shape[along], written), "places")
 
 
-def joined(subject: Subject, places: int, written: int) -> int:
+def find_joined_axis(subject: Subject, places: int, written: int) -> int:
     """Return the longest axis of a scatter: updates that replace are joined to the tensor, others to a neutral one."""
     return places + written if subject.attributes.get("mode") in ("update", "max", "min") else max(places, written + 1)
 

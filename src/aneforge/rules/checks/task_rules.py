@@ -179,7 +179,7 @@ def debug_event_pattern(subject: Subject) -> Iterator[Seen]:
 KNOWN = fact("emission_evidence")
 
 
-def refused(subject: Subject, identity: str) -> Iterator[Seen]:
+def refuse(subject: Subject, identity: str) -> Iterator[Seen]:
     """Yield the reason for which a layer was refused by one rule."""
     reason = subject.attributes.get("refusal")
     if isinstance(reason, str) and reason.startswith(identity):
@@ -192,7 +192,7 @@ def unknown_operation(subject: Subject) -> Iterator[Seen]:
 
     Remedy: cut the model there: the parts before and after it are emitted as files of their own.
     """
-    yield from refused(subject, "ANE-EMIT-001")
+    yield from refuse(subject, "ANE-EMIT-001")
 
 
 @rule("ANE-EMIT-002", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -201,7 +201,7 @@ def unknown_kernel(subject: Subject) -> Iterator[Seen]:
 
     Remedy: use kernels of 1x1 and 3x3 without dilation.
     """
-    yield from refused(subject, "ANE-EMIT-002")
+    yield from refuse(subject, "ANE-EMIT-002")
 
 
 @rule("ANE-EMIT-003", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -210,7 +210,7 @@ def unknown_stride(subject: Subject) -> Iterator[Seen]:
 
     Remedy: use stride 1, or stride 2 with a 1x1 kernel without groups.
     """
-    yield from refused(subject, "ANE-EMIT-003")
+    yield from refuse(subject, "ANE-EMIT-003")
 
 
 @rule("ANE-EMIT-004", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -219,7 +219,7 @@ def kernel_memory(subject: Subject) -> Iterator[Seen]:
 
     Remedy: use fewer input channels, or no groups.
     """
-    yield from refused(subject, "ANE-EMIT-004")
+    yield from refuse(subject, "ANE-EMIT-004")
 
 
 @rule("ANE-EMIT-005", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -228,7 +228,7 @@ def batch_or_depth(subject: Subject) -> Iterator[Seen]:
 
     Remedy: emit the model for a batch of one, with tensors of at most four axes.
     """
-    yield from refused(subject, "ANE-EMIT-005")
+    yield from refuse(subject, "ANE-EMIT-005")
 
 
 @rule("ANE-EMIT-006", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -237,7 +237,7 @@ def unknown_reduction(subject: Subject) -> Iterator[Seen]:
 
     Remedy: keep the axes that are reduced; normalise the last axis of one row; take no softmax over a batch or a depth.
     """
-    yield from refused(subject, "ANE-EMIT-006")
+    yield from refuse(subject, "ANE-EMIT-006")
 
 
 @rule("ANE-EMIT-007", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -246,7 +246,7 @@ def on_chip_room(subject: Subject) -> Iterator[Seen]:
 
     Remedy: use smaller tensors.
     """
-    yield from refused(subject, "ANE-EMIT-007")
+    yield from refuse(subject, "ANE-EMIT-007")
 
 
 @rule("ANE-EMIT-008", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -255,7 +255,7 @@ def unknown_product(subject: Subject) -> Iterator[Seen]:
 
     Remedy: multiply two tensors, one of which has at least 16 rows or columns in the result.
     """
-    yield from refused(subject, "ANE-EMIT-008")
+    yield from refuse(subject, "ANE-EMIT-008")
 
 
 @rule("ANE-EMIT-009", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -264,7 +264,7 @@ def unknown_move(subject: Subject) -> Iterator[Seen]:
 
     Remedy: join along channels or rows, cut at multiples of 32 columns, exchange channels with rows.
     """
-    yield from refused(subject, "ANE-EMIT-009")
+    yield from refuse(subject, "ANE-EMIT-009")
 
 
 @rule("ANE-EMIT-010", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -273,7 +273,7 @@ def unknown_generation(subject: Subject) -> Iterator[Seen]:
 
     Remedy: emit for a target of generation 7, or single elementwise operations for later ones.
     """
-    yield from refused(subject, "ANE-EMIT-010")
+    yield from refuse(subject, "ANE-EMIT-010")
 
 
 @rule("ANE-EMIT-011", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -282,7 +282,7 @@ def unknown_epilogue(subject: Subject) -> Iterator[Seen]:
 
     Remedy: fold batch norms into the weights before they are rounded; add and multiply by one number at a time.
     """
-    yield from refused(subject, "ANE-EMIT-011")
+    yield from refuse(subject, "ANE-EMIT-011")
 
 
 @rule("ANE-EMIT-012", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -291,7 +291,7 @@ def unknown_elements(subject: Subject) -> Iterator[Seen]:
 
     Remedy: use fp16 tensors and weights without compression.
     """
-    yield from refused(subject, "ANE-EMIT-012")
+    yield from refuse(subject, "ANE-EMIT-012")
 
 
 @rule("ANE-EMIT-013", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -300,7 +300,7 @@ def kept_states(subject: Subject) -> Iterator[Seen]:
 
     Remedy: make the state an input and an output.
     """
-    yield from refused(subject, "ANE-EMIT-013")
+    yield from refuse(subject, "ANE-EMIT-013")
 
 
 @rule("ANE-EMIT-014", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
@@ -309,4 +309,4 @@ def too_many_ports(subject: Subject) -> Iterator[Seen]:
 
     Remedy: cut the model into parts.
     """
-    yield from refused(subject, "ANE-EMIT-014")
+    yield from refuse(subject, "ANE-EMIT-014")

@@ -19,7 +19,7 @@ from aneforge.records import dataclass
 from aneforge.runtime.backends import ENTITLEMENT
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items, check_quality
 from aneforge.runtime.chaining.chaining_request import ANERequest
-from aneforge.runtime.chaining.chaining_study import SIMULATED, simulating, studied, study
+from aneforge.runtime.chaining.chaining_study import SIMULATED, name_as_studied, simulating, study
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.ports import Direction
 from aneforge.runtime.program import LoadedProgram
@@ -101,7 +101,7 @@ class SymbolTable:
         return known[index]
 
 
-@studied("_ANEProgramForEvaluation")
+@name_as_studied("_ANEProgramForEvaluation")
 class ANEProgramForEvaluation:
     """`_ANEProgramForEvaluation`: a program that was loaded, with a queue of requests.
 
@@ -162,7 +162,7 @@ class ANEProgramForEvaluation:
         )
 
 
-@studied("_ANEInMemoryModelDescriptor")
+@name_as_studied("_ANEInMemoryModelDescriptor")
 @dataclass(frozen=True, slots=True)
 class ANEInMemoryModelDescriptor:
     """`_ANEInMemoryModelDescriptor`: what an in-memory model is made of. Here it is a program, as compiled from MIL.
@@ -184,7 +184,7 @@ class ANEInMemoryModelDescriptor:
         )
 
 
-@studied("_ANEInMemoryModel")
+@name_as_studied("_ANEInMemoryModel")
 class ANEInMemoryModel:
     """`_ANEInMemoryModel`: compiled from MIL, loaded, evaluated. Without UUID and symbols, it cannot be chained.
 
@@ -303,7 +303,7 @@ class ANEInMemoryModel:
         return f"<_ANEInMemoryModel {self.hex_string_identifier[:12]}, {self.state}>"
 
 
-@studied("_ANEModel")
+@name_as_studied("_ANEModel")
 class ANEModel:
     """`_ANEModel`: a compiled model on disk. Of a MIL-compiled folder it is a shell: its symbol table is empty.
 

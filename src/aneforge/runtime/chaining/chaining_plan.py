@@ -79,7 +79,7 @@ class ChainingOption:
     def __str__(self) -> str:
         saved = "saving unknown" if self.saving_us is None else f"saves {range_text(self.saving_us)} µs"
         standing = saved if self.available else f"not available, {saved}"
-        return f"{self.name} ({self.title}): {counted(self.dispatches)}, {standing}. {self.why} [{self.source}]"
+        return f"{self.name} ({self.title}): {format_count(self.dispatches)}, {standing}. {self.why} [{self.source}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class RouteTime:
     def __str__(self) -> str:
         expected = "" if self.expected_us is None else f"{self.expected_us:.0f} µs, "
         return (
-            f"{self.route}: {counted(self.calls)} of {range_text(self.call_us)} µs ({self.basis}): {expected}"
+            f"{self.route}: {format_count(self.calls)} of {range_text(self.call_us)} µs ({self.basis}): {expected}"
             f"{span_text(self.sequential_us)} µs; as one chain (modelled) {span_text(self.chained_us)} µs"
         )
 
@@ -145,8 +145,8 @@ class ChainingPlan:
 
     def __str__(self) -> str:
         head = (
-            f"{self.chip}: {counted(self.dispatches)}, {self.expected_us:.0f} µs each ({range_text(self.dispatch_us)}) "
-            f"by {self.route}; {self.basis} {self.source}"
+            f"{self.chip}: {format_count(self.dispatches)}, {self.expected_us:.0f} µs each "
+            f"({range_text(self.dispatch_us)}) by {self.route}; {self.basis} {self.source}"
         )
         others = (f"by another route: {one}" for one in self.other_routes)
         return "\n".join([head, *others, *map(str, self.options), *map(str, self.times), self.answer])
@@ -196,7 +196,7 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     bridges = [segment.bridge for program in programs for segment in program.segments]
     now = len(bridges)
     weights = sum(constant.nbytes for program in programs for constant in program.constants.values())
-    then = fused(bridges, weights, programs[0].target.limits.integer("program_weight_bytes"))
+    then = count_fused(bridges, weights, programs[0].target.limits.integer("program_weight_bytes"))
     options = tuple(
         option(name, way, now, then if way.saves != "nothing" else now, machine) for name, way in figures().ways.items()
     )
@@ -280,12 +280,12 @@ def rounded(bounds: tuple[float, float]) -> tuple[float, float]:
     return round(bounds[0], 1), round(bounds[1], 1)
 
 
-def fused(bridges: Sequence[bool], weight_bytes: int = 0, most_bytes: int = 1) -> int:
+def count_fused(bridges: Sequence[bool], weight_bytes: int = 0, most_bytes: int = 1) -> int:
     """Return how many programs are left when neighbours that are no bridges become one.
 
     There are as many as the weights need, of which a program holds so many bytes.
 
-    >>> fused([False, False, True, False]), fused([True, True]), fused([False] * 9, 500, 200)
+    >>> count_fused([False, False, True, False]), count_fused([True, True]), count_fused([False] * 9, 500, 200)
     (3, 2, 3)
     """
     runs = sum(bridge or not place or bridges[place - 1] for place, bridge in enumerate(bridges))
@@ -313,6 +313,6 @@ def span_text(span: tuple[float, float]) -> str:
     return range_text((round(span[0]), round(span[1])))
 
 
-def counted(dispatches: int) -> str:
+def format_count(dispatches: int) -> str:
     """Return so many dispatches in words."""
     return "1 dispatch" if dispatches == 1 else f"{dispatches} dispatches"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_integer, check_items
-from aneforge.runtime.chaining.chaining_study import SIMULATED, Violation, chaining_error, failure, studied
+from aneforge.runtime.chaining.chaining_study import SIMULATED, Violation, chaining_error, failure, name_as_studied
 from aneforge.runtime.chaining.device_classes import ANEPerformanceStats
 from aneforge.runtime.chaining.shared_events import ANESharedSignalEvent
 from aneforge.runtime.chaining.surfaces import ANEBuffer, ANEIOSurfaceObject, ANEIOSurfaceOutputSets, IOSurface
@@ -66,7 +66,7 @@ class Validation:
         return "\n".join([head, *map(str, self.findings), *(f"note: {note}" for note in self.notes)])
 
 
-@studied("_ANEChainingRequest")
+@name_as_studied("_ANEChainingRequest")
 @dataclass(frozen=True, slots=True)
 class ANEChainingRequest:
     """`_ANEChainingRequest`: executions of a model without the host between them. Its nine parameters are objects.
@@ -171,10 +171,11 @@ class ANEChainingRequest:
         return indices(self.procedure_index) or (0,)
 
     def __str__(self) -> str:
-        return f"_ANEChainingRequest: {{ inputBuffer={listed(self.inputs)} ; outputSets={listed(self.output_sets)} }}"
+        inputs, outputs = format_list(self.inputs), format_list(self.output_sets)
+        return f"_ANEChainingRequest: {{ inputBuffer={inputs} ; outputSets={outputs} }}"
 
 
-@studied("_ANERequest")
+@name_as_studied("_ANERequest")
 @dataclass(frozen=True, slots=True)
 class ANERequest:
     """`_ANERequest`: surfaces for one evaluation.
@@ -220,38 +221,38 @@ class ANERequest:
 def input_findings(inputs: object) -> Iterator[Violation]:
     """Yield what is wrong with the inputs of a chaining request."""
     if not isinstance(inputs, list | tuple) or not inputs:
-        yield Violation("CHAIN-INPUT-002", "inputs", described(cast("object", inputs)))
+        yield Violation("CHAIN-INPUT-002", "inputs", describe(cast("object", inputs)))
         return
     for one in cast("Sequence[object]", inputs):
         if not isinstance(one, ANEBuffer):
-            yield Violation("CHAIN-INPUT-001", "inputs", described(one))
+            yield Violation("CHAIN-INPUT-001", "inputs", describe(one))
 
 
 def output_findings(output_sets: object) -> Iterator[Violation]:
     """Yield what is wrong with the output sets of a chaining request."""
     if not isinstance(output_sets, list | tuple) or not output_sets:
-        yield Violation("CHAIN-OUTPUT-001", "outputSets", described(cast("object", output_sets)))
+        yield Violation("CHAIN-OUTPUT-001", "outputSets", describe(cast("object", output_sets)))
         return
     for one in cast("Sequence[object]", output_sets):
         if one is None or (isinstance(one, ANEIOSurfaceOutputSets) and one.is_nil):
             yield Violation("CHAIN-OUTPUT-002", "outputSets", "nil")
         elif not isinstance(one, ANEIOSurfaceOutputSets):
-            yield Violation("CHAIN-OUTPUT-001", "outputSets", described(one))
+            yield Violation("CHAIN-OUTPUT-001", "outputSets", describe(one))
         else:
             wrong = [
                 buffer for buffer in cast("Sequence[object]", one.output_buffer) if not isinstance(buffer, ANEBuffer)
             ]
-            yield from (Violation("CHAIN-OUTPUT-003", "outputSets", described(buffer)) for buffer in wrong)
+            yield from (Violation("CHAIN-OUTPUT-003", "outputSets", describe(buffer)) for buffer in wrong)
 
 
 def event_findings(events: object) -> Iterator[Violation]:
     """Yield what is wrong with the signal events of a chaining request."""
     if not isinstance(events, list | tuple):
-        yield Violation("CHAIN-EVENT-001", "signalEvents", described(events))
+        yield Violation("CHAIN-EVENT-001", "signalEvents", describe(events))
         return
     for one in cast("Sequence[object]", events):
         if not isinstance(one, ANESharedSignalEvent):
-            yield Violation("CHAIN-EVENT-001", "signalEvents", described(one))
+            yield Violation("CHAIN-EVENT-001", "signalEvents", describe(one))
 
 
 def is_indices(value: object) -> bool:
@@ -273,7 +274,7 @@ def indices(value: object) -> tuple[int, ...]:
     return () if value is None else tuple(cast("Sequence[int]", value))
 
 
-def described(value: object) -> str:
+def describe(value: object) -> str:
     """Return something that a caller gave, in a few words."""
     if value is None:
         return "nil"
@@ -284,8 +285,8 @@ def described(value: object) -> str:
     return repr(value) if isinstance(value, IOSurface | int | str) else type(value).__name__
 
 
-def listed(values: object) -> str:
+def format_list(values: object) -> str:
     """Return an array as the system prints it."""
     if not isinstance(values, list | tuple):
-        return described(values)
+        return describe(values)
     return "( " + ", ".join(str(one) for one in cast("Sequence[object]", values)) + " )"

@@ -39,9 +39,9 @@ __all__ = [
     "class_named",
     "experiments_text",
     "failure",
+    "find_studied_class",
+    "name_as_studied",
     "simulating",
-    "studied",
-    "studied_class",
     "study",
     "study_name",
 ]
@@ -258,10 +258,10 @@ def experiments_text(names: tuple[str, ...]) -> str:
     return f"experiments {', '.join(names[:-1])} and {names[-1]}"
 
 
-def studied_class(name: str) -> tuple[str, StudiedClass]:
+def find_studied_class(name: str) -> tuple[str, StudiedClass]:
     """Return a class by its name, with or without the underscore, whatever its case.
 
-    >>> studied_class("anebuffer")[0]
+    >>> find_studied_class("anebuffer")[0]
     '_ANEBuffer'
 
     Raises:
@@ -279,7 +279,7 @@ MODELLED: dict[str, type] = {}
 """Classes of this room by the exact names of the study."""
 
 
-def studied(name: str) -> Callable[[Kind], Kind]:
+def name_as_studied(name: str) -> Callable[[Kind], Kind]:
     """Return a decorator that gives a class of this room the exact name that the study has for it.
 
     In Python a leading underscore says that a name is private: linters and type checkers refuse its use elsewhere. The

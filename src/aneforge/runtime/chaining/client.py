@@ -15,7 +15,7 @@ from aneforge.runtime.chaining.chain_models import (
     check_simulated,
 )
 from aneforge.runtime.chaining.chaining_request import ANEChainingRequest
-from aneforge.runtime.chaining.chaining_study import failure, simulating, studied
+from aneforge.runtime.chaining.chaining_study import failure, name_as_studied, simulating
 from aneforge.runtime.chaining.prepared_chain import ChainOptions, PreparedChain
 from aneforge.runtime.chaining.shared_events import ANEInputBuffersReady, ANEOutputSetEnqueue, ANESharedWaitEvent
 
@@ -33,7 +33,7 @@ NEEDS = (
 PREPARED = "prepare_chaining(..., simulate=True) returns one"
 
 
-@studied("_ANEClient")
+@name_as_studied("_ANEClient")
 class ANEClient:
     """`_ANEClient`: the connection to the daemon. Nothing here connects: calls end as they did in the study.
 

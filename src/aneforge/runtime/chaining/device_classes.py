@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_integer
-from aneforge.runtime.chaining.chaining_study import studied
+from aneforge.runtime.chaining.chaining_study import name_as_studied
 
 __all__ = ["ANEDeviceController", "ANEModelInstanceParameters", "ANEPerformanceStats", "ANEQoSMapper"]
 
 
-@studied("_ANEDeviceController")
+@name_as_studied("_ANEDeviceController")
 class ANEDeviceController:
     """`_ANEDeviceController`: nobody has seen one.
 
@@ -30,7 +30,7 @@ class ANEDeviceController:
         check_integer(handle, "a program handle")
 
 
-@studied("_ANEModelInstanceParameters")
+@name_as_studied("_ANEModelInstanceParameters")
 @dataclass(frozen=True, slots=True)
 class ANEModelInstanceParameters:
     """`_ANEModelInstanceParameters`: a bare one is valid; what it may hold was listed and never set (v2).
@@ -40,7 +40,7 @@ class ANEModelInstanceParameters:
     """
 
 
-@studied("_ANEQoSMapper")
+@name_as_studied("_ANEQoSMapper")
 @dataclass(frozen=True, slots=True)
 class ANEQoSMapper:
     """`_ANEQoSMapper`: its methods were listed, none was called (v2). Levels are 0 to 63, by default 21.
@@ -50,7 +50,7 @@ class ANEQoSMapper:
     """
 
 
-@studied("_ANEPerformanceStats")
+@name_as_studied("_ANEPerformanceStats")
 @dataclass(frozen=True, slots=True)
 class ANEPerformanceStats:
     """`_ANEPerformanceStats`: made from an execution time; after an evaluation it reports nothing (v2).

@@ -246,7 +246,7 @@ def first_ender(rest: Sequence[PlannedExecution], wait: ANESharedWaitEvent) -> P
 
 def request_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
     """Play the executions of chains through."""
-    graph = RequestGraph([planned(chain) for chain in chains])
+    graph = RequestGraph([plan(chain) for chain in chains])
     for one in (one for chain in graph.waiting for one in chain):
         waited = [wait.shared_event for wait in one.execution.waits]
         for event in (*waited, *(event for event, _ in one.signals)):
@@ -290,13 +290,13 @@ def let_run(graph: RequestGraph, one: PlannedExecution, previous: int | None) ->
     return place
 
 
-def planned(chain: PreparedChain) -> list[PlannedExecution]:
+def plan(chain: PreparedChain) -> list[PlannedExecution]:
     """Return the executions of a chain, each with the output set that it will write."""
     with chain.model.guard:
-        return planned_now(chain)
+        return plan_now(chain)
 
 
-def planned_now(chain: PreparedChain) -> list[PlannedExecution]:
+def plan_now(chain: PreparedChain) -> list[PlannedExecution]:
     """Return the executions of a chain that nobody changes at the moment."""
     waiting = {procedure: list(queue.waiting) for procedure, queue in chain.queues.items()}
     written = {procedure: queue.written for procedure, queue in chain.queues.items()}

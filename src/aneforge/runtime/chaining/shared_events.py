@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
-from aneforge.runtime.chaining.chaining_study import studied
+from aneforge.runtime.chaining.chaining_study import name_as_studied
 from aneforge.runtime.streams.events import Event
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ EVENT_TYPES = (0, 1, 2)
 MAKE_EVENT = "af.Event(name) makes one: the factories return nil without it"
 
 
-@studied("_ANESharedSignalEvent")
+@name_as_studied("_ANESharedSignalEvent")
 @dataclass(frozen=True, slots=True)
 class ANESharedSignalEvent:
     """`_ANESharedSignalEvent`: a value that an event takes once a symbol was written.
@@ -65,7 +65,7 @@ class ANESharedSignalEvent:
         )
 
 
-@studied("_ANESharedWaitEvent")
+@name_as_studied("_ANESharedWaitEvent")
 @dataclass(frozen=True, slots=True)
 class ANESharedWaitEvent:
     """`_ANESharedWaitEvent`: a value that an event must reach.
@@ -89,7 +89,7 @@ class ANESharedWaitEvent:
         return f"_ANESharedWaitEvent: {{ sharedEvent={self.shared_event.name} ; value={self.value} }}"
 
 
-@studied("_ANESharedEvents")
+@name_as_studied("_ANESharedEvents")
 @dataclass(frozen=True, slots=True)
 class ANESharedEvents:
     """`_ANESharedEvents`: signal and wait events together.
@@ -116,7 +116,7 @@ class ANESharedEvents:
         return f"_ANESharedEvents: {{ signalEvents=( {signals} ) ; waitEvents=( {waits} ) }}"
 
 
-@studied("_ANEInputBuffersReady")
+@name_as_studied("_ANEInputBuffersReady")
 @dataclass(frozen=True, slots=True)
 class ANEInputBuffersReady:
     """`_ANEInputBuffersReady`: inputs of a procedure are ready, start one execution.
@@ -157,7 +157,7 @@ class ANEInputBuffersReady:
         )
 
 
-@studied("_ANEOutputSetEnqueue")
+@name_as_studied("_ANEOutputSetEnqueue")
 @dataclass(frozen=True, slots=True)
 class ANEOutputSetEnqueue:
     """`_ANEOutputSetEnqueue`: an output set of a procedure may be written.

@@ -122,10 +122,10 @@ def check_chains(chains: Sequence[PreparedChain]) -> None:
         RaceError: The order of two executions matters and is not determined.
     """
     with simulating("check_chains"):
-        checked_graph(chains)
+        check_graph(chains)
 
 
-def checked_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
+def check_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
     """Return the graph of what was asked of chains, in which everything runs and nothing depends on chance.
 
     Raises:
@@ -196,7 +196,7 @@ def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
     with simulating("run_chains"), RUNS, ExitStack() as stack:
         for chain in different_chains(chains):
             stack.enter_context(chain.running())
-        return run_graph(checked_graph(chains))
+        return run_graph(check_graph(chains))
 
 
 def run_graph(graph: RequestGraph) -> ChainRun:

@@ -15,7 +15,7 @@ import numpy as np
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
-from aneforge.runtime.chaining.chaining_study import studied
+from aneforge.runtime.chaining.chaining_study import name_as_studied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ class IOSurface:
         return f"<surface {self.name!r} of {self.nbytes} bytes>"
 
 
-@studied("_ANEIOSurfaceObject")
+@name_as_studied("_ANEIOSurfaceObject")
 @dataclass(frozen=True, slots=True)
 class ANEIOSurfaceObject:
     """`_ANEIOSurfaceObject`: a thin wrapper of a surface. It has no symbol index, so a chaining request cannot take it.
@@ -127,7 +127,7 @@ class BufferSource(IntEnum):
     UNKNOWN = 2
 
 
-@studied("_ANEBuffer")
+@name_as_studied("_ANEBuffer")
 @dataclass(frozen=True, slots=True)
 class ANEBuffer:
     """`_ANEBuffer`: a surface object with the index of a symbol of the model and its producer.
@@ -167,7 +167,7 @@ class ANEBuffer:
         )
 
 
-@studied("_ANEIOSurfaceOutputSets")
+@name_as_studied("_ANEIOSurfaceOutputSets")
 @dataclass(frozen=True, slots=True)
 class ANEIOSurfaceOutputSets:
     """`_ANEIOSurfaceOutputSets`: the buffers that one execution writes, and a surface for statistics.

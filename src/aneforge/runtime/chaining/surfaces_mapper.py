@@ -9,7 +9,7 @@ from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_integer
 from aneforge.runtime.chaining.chain_models import ANEInMemoryModel, ANEModel, check_surface
 from aneforge.runtime.chaining.chaining_request import ANERequest
-from aneforge.runtime.chaining.chaining_study import SIMULATED, failure, studied
+from aneforge.runtime.chaining.chaining_study import SIMULATED, failure, name_as_studied
 from aneforge.runtime.ports import Direction
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class MappedSurface:
         return f"{SIMULATED}: {self.direction} symbol {self.symbol_index}: {self.surface.name}"
 
 
-@studied("_ANEProgramIOSurfacesMapper")
+@name_as_studied("_ANEProgramIOSurfacesMapper")
 class ANEProgramIOSurfacesMapper:
     """`_ANEProgramIOSurfacesMapper`: made from a program handle; it maps nothing but a simulated model.
 

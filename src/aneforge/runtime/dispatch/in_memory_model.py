@@ -352,7 +352,7 @@ class InMemoryOperation:
                     layouts = {layout.symbol: layout for layout in loaded.layouts(which, ports[direction])}
                     made.order[direction] = list(layouts)
                     for port in ports[direction]:
-                        surface = Surface.of(loaded.device, checked(port, direction, layouts))
+                        surface = Surface.of(loaded.device, check(port, direction, layouts))
                         made.own.append(surface)
                         made.surfaces[direction, port.name] = surface
         except BaseException:
@@ -576,7 +576,7 @@ def layout_of(objc: ObjectiveC, entry: int) -> Layout:
     return Layout.without_gaps(symbol, (batches, channels, depth, height, width), (batch, plane, slice_, row))
 
 
-def checked(port: DevicePort, direction: Direction, layouts: dict[str, Layout]) -> Layout:
+def check(port: DevicePort, direction: Direction, layouts: dict[str, Layout]) -> Layout:
     """Return the layout of a port.
 
     Raises:

@@ -118,7 +118,7 @@ class Programs:
         """Compile an operation of a program; return what is to be said of that, a zero, and what the program is."""
         number = request.u64()
         path, target = request.text(), request.text()
-        memory = mapped(request)
+        memory = map_memory(request)
         inputs, outputs = places(request, memory), places(request, memory)
         read = read_mil(path)
         program, drawn, remarks = compile_read(read.graph, target)
@@ -181,7 +181,7 @@ class Programs:
         return 0 if verdict.ok and not verdict.decompose else REFUSED
 
 
-def mapped(request: Request) -> Array:
+def map_memory(request: Request) -> Array:
     """Return the memory that came with a request."""
     assert request.memory is not None  # noqa: S101 - the library sends it with this request
     return np.frombuffer(mmap.mmap(request.memory, os.fstat(request.memory).st_size), np.uint8)

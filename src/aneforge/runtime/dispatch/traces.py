@@ -139,10 +139,10 @@ def program_calls(calls: Iterable[Call]) -> list[ProgramCalls]:
             compiled[key] = call
         elif call.name in {"execute", "execute_multi"}:
             executed[key].append(call.dur)
-    return [described(call, executed[key]) for key, call in compiled.items() if call.args.about is not None]
+    return [describe(call, executed[key]) for key, call in compiled.items() if call.args.about is not None]
 
 
-def described(call: Call, times: list[float]) -> ProgramCalls:
+def describe(call: Call, times: list[float]) -> ProgramCalls:
     """Return a program as it was compiled."""
     details = call.args
     assert details.about is not None  # noqa: S101 - the caller asked

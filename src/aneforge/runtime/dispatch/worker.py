@@ -171,7 +171,7 @@ def serve_channel(channel: socket.socket, programs: Programs) -> None:
         while True:
             code, request = receive(channel)
             try:
-                status, said = answered(functions[code], request)
+                status, said = answer(functions[code], request)
             finally:
                 if request.memory is not None:
                     os.close(request.memory)
@@ -196,7 +196,7 @@ def receive(channel: socket.socket) -> tuple[int, Request]:
     return code, Request(content, descriptors[0] if descriptors else None)
 
 
-def answered(function: Callable[[Request], str | int], request: Request) -> tuple[int, str]:
+def answer(function: Callable[[Request], str | int], request: Request) -> tuple[int, str]:
     """Return the status of a request, and what is said of it; nothing that goes wrong in one ends the process."""
     try:
         found = function(request)

@@ -23,7 +23,7 @@ from aneforge.formats.hwx.descriptors.codec import encode_tasks
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surface_of
 from aneforge.formats.hwx.layer_notes import TaskLayer, layer_lines
-from aneforge.formats.hwx.program_tasks import counted_events
+from aneforge.formats.hwx.program_tasks import count_events
 from aneforge.graph.graph import expect_values
 from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
@@ -424,8 +424,8 @@ def parts_of(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, identifica
         relocations=[word for _, _, _, word in streams],
         scratch=max(homes.scratch, PAGE if names_scratch else 0),
         live_scratch=homes.scratch,
-        debug_events=counted_events(tasks, "debug_log_events"),
-        log_events=counted_events(tasks, "log_events"),
+        debug_events=count_events(tasks, "debug_log_events"),
+        log_events=count_events(tasks, "log_events"),
         largest_estimate=max(task.integer("header.execution_cycles") or 0 for task in tasks),
         identification=identification,
     )

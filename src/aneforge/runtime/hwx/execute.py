@@ -76,7 +76,7 @@ def execute(model: Container | str | os.PathLike[str], inputs: Mapping[str, Arra
     container = model if isinstance(model, Container) else read_program(model)
     target = target_of(container)
     program = Program(container, np.uint16)
-    given = checked_inputs(inputs, program.inputs)
+    given = check_inputs(inputs, program.inputs)
     for name, values in given.items():
         program.set_input(name, values.view(np.uint16))
     computer = SoftwareComputer(target)
@@ -96,7 +96,7 @@ def target_of(container: Container) -> Target:
     return resolve(container.targets[0])
 
 
-def checked_inputs(inputs: Mapping[str, Array], ports: tuple[Port, ...]) -> dict[str, Array]:
+def check_inputs(inputs: Mapping[str, Array], ports: tuple[Port, ...]) -> dict[str, Array]:
     """Return inputs in fp16, as the host hands them over.
 
     Raises:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["interpolated"]
+__all__ = ["interpolate"]
 
 PLAIN, CENTRED, ODD = 0x00, 0x01, 0x60
 """Kinds of tables: a grid from 0, one with 0 in its middle, and one of magnitudes."""
 
 
-def interpolated(x: Array, table: ActivationTable, task: int) -> Array:
+def interpolate(x: Array, table: ActivationTable, task: int) -> Array:
     """Return a table's function at fp16 values; NaN counts as an infinity of its sign.
 
     Raises:

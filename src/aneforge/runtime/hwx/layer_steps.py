@@ -13,7 +13,12 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.engine.activations import LN_2
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.activation_tables import line_bytes, line_table, table_bytes
-from aneforge.formats.hwx.emission.activation_tasks import relu_task, shifted_table_task, table_section, table_task
+from aneforge.formats.hwx.emission.activation_tasks import (
+    build_shifted_table_task,
+    relu_task,
+    table_section,
+    table_task,
+)
 from aneforge.formats.hwx.emission.channel_softmax import Scratch
 from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plans, pack_kernel
 from aneforge.formats.hwx.emission.neural_tasks import convolution_tasks
@@ -26,8 +31,8 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     scalar_task,
 )
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
-from aneforge.runtime.hwx.composed_steps import division_tasks, reversed_difference_tasks
-from aneforge.runtime.hwx.move_steps import concat_steps, moved_steps, slice_steps, transpose_steps, view_steps
+from aneforge.runtime.hwx.composed_steps import build_reversed_difference_tasks, division_tasks
+from aneforge.runtime.hwx.move_steps import build_move_steps, concat_steps, slice_steps, transpose_steps, view_steps
 from aneforge.runtime.hwx.product_steps import linear_steps, product_steps
 from aneforge.runtime.hwx.reduction_steps import layer_norm_steps, reduction_steps, softmax_steps
 from aneforge.runtime.hwx.step import (
@@ -36,7 +41,7 @@ from aneforge.runtime.hwx.step import (
     core_extent,
     extent_of,
     fp16_values,
-    planned,
+    get_planned_place,
     scalar_of,
 )
 
@@ -79,7 +84,7 @@ def steps_of(layer: Layer, places: LayerPlaces | None) -> tuple[Step, ...]:
         raise HwxError("ANE-EMIT-011: no program with this stage after an operation is known", seen=refused)
     if places is None:
         raise HwxError("ANE-EMIT-001: the memory plan has no place for this operation", seen=layer.kind.name)
-    core, after = fused_steps(layer, places)
+    core, after = build_fused_steps(layer, places)
     before, rounded = core_extent(layer), layer.kind.name not in EXACT
     for stage in after:
         scales = stage.kind.name == "gain_offset_control"
@@ -99,7 +104,7 @@ EXACT = frozenset(
 """Kinds whose results need no rounding: what scales them afterwards rounds as if it were one with them."""
 
 
-def fused_steps(layer: Layer, places: LayerPlaces) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
+def build_fused_steps(layer: Layer, places: LayerPlaces) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
     """Return the steps of a layer with the stages that its own tasks compute, and the other stages.
 
     A convolution has a bias or a scale and then a relu, a product by a constant has a bias, an operation of two tensors
@@ -140,7 +145,7 @@ def turning_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     stage = layer.epilogue.transpose
     if stage is None:
         return ()
-    return moved_steps(core_extent(layer), extent_of(layer.result.type), stage.integers("perm"), places.turned)
+    return build_move_steps(core_extent(layer), extent_of(layer.result.type), stage.integers("perm"), places.turned)
 
 
 def check_types(layer: Layer) -> None:
@@ -191,9 +196,9 @@ def activation_steps(layer: Layer | Stage, extent: Extent, places: LayerPlaces) 
         case "log":
             steps = (table_step(table_bytes("log2"), extent, places), scalar_step("mul", LN_2, extent, places))
         case "rsqrt":
-            steps = (shifted_step("rsqrt", layer.number("epsilon"), extent, places),)
+            steps = (build_shifted_step("rsqrt", layer.number("epsilon"), extent, places),)
         case "inv":
-            steps = (shifted_step("reciprocal", layer.number("epsilon"), extent, places),)
+            steps = (build_shifted_step("reciprocal", layer.number("epsilon"), extent, places),)
         case "clamped_relu":
             bounds = (("maximum", "alpha"), ("minimum", "beta"))
             steps = tuple(scalar_step(name, layer.number(bound), extent, places) for name, bound in bounds)
@@ -216,12 +221,12 @@ def table_step(table: bytes, extent: Extent, places: LayerPlaces) -> Step:
     return Step(extent, emit)
 
 
-def shifted_step(table: str, epsilon: float, extent: Extent, places: LayerPlaces) -> Step:
+def build_shifted_step(table: str, epsilon: float, extent: Extent, places: LayerPlaces) -> Step:
     """Return the step of a table after an epsilon was added."""
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
         place = pool.add([table_section(table_bytes(table), extent.channels)])
-        return (shifted_table_task(extent, places.neural, sources[0], result, epsilon, kernel_at=place),)
+        return (build_shifted_table_task(extent, places.neural, sources[0], result, epsilon, kernel_at=place),)
 
     return Step(extent, emit)
 
@@ -278,7 +283,7 @@ def pair_steps(layer: Layer, places: LayerPlaces, scale: float) -> tuple[Step, .
 
         def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
             pair = sources[read[0]], sources[read[1]]
-            return (binary_task(operation, whole, planned(places.pair), *pair, result, scale=scale),)
+            return (binary_task(operation, whole, get_planned_place(places.pair), *pair, result, scale=scale),)
 
         return (Step(whole, emit),)
     return (broadcast_step(operation, whole, shapes, places, scale),)
@@ -297,8 +302,8 @@ def broadcast_step(operation: str, whole: Extent, shapes: Sequence[Extent], plac
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, room: int) -> tuple[Draft, ...]:
         if turned:
-            return reversed_difference_tasks((whole, repeated), places, sources, result, Scratch(room), scale)
-        chosen = planned(places.repeated), planned(places.pair)
+            return build_reversed_difference_tasks((whole, repeated), places, sources, result, Scratch(room), scale)
+        chosen = get_planned_place(places.repeated), get_planned_place(places.pair)
         return broadcast_tasks(
             operation, whole, repeated, chosen, (sources[full], sources[1 - full], result), scale=scale
         )
@@ -318,7 +323,7 @@ def convolution_steps(layer: Layer, places: LayerPlaces, offset: Stage | None, *
     held = fp16_values(weights)
     scale = scalar_of(offset.operands["gain"]) if offset is not None and is_gain(offset) else 1.0
     bias = None if offset is None or is_gain(offset) else bias_of(offset, held.shape[0])
-    convolution = replace(described_convolution(layer), bias=bias is not None, relu=relu, scale=scale)
+    convolution = replace(describe_convolution(layer), bias=bias is not None, relu=relu, scale=scale)
     kernel_plans(convolution)
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
@@ -327,13 +332,13 @@ def convolution_steps(layer: Layer, places: LayerPlaces, offset: Stage | None, *
         sizes = [[len(block) for block in part] for part in blocks]
         groups = 1 if convolution.depthwise else convolution.groups
         grouped = [replace(one, group=one.depth // groups) for one in (sources[0], result)]
-        chosen = planned(places.streamed), places.resident
+        chosen = get_planned_place(places.streamed), places.resident
         return convolution_tasks(convolution, chosen, grouped[0], grouped[1], sizes=sizes, kernel_at=place)
 
     return (Step(convolution.result, emit),)
 
 
-def described_convolution(layer: Layer) -> Convolution:
+def describe_convolution(layer: Layer) -> Convolution:
     """Return the convolution of a layer; one of rows alone has one row.
 
     Raises:
@@ -359,7 +364,7 @@ def described_convolution(layer: Layer) -> Convolution:
 
 def square_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of squares: a product of a tensor with itself."""
-    extent, place = core_extent(layer), planned(places.pair)
+    extent, place = core_extent(layer), get_planned_place(places.pair)
     return (Step(extent, lambda given, to, _, __: (binary_task("mul", extent, place, given[0], given[0], to),)),)
 
 

@@ -20,7 +20,7 @@ from aneforge.runtime.hwx.step import (
     Step,
     core_extent,
     extent_of,
-    planned,
+    get_planned_place,
 )
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "build_move_steps",
     "concat_steps",
     "exchange_step",
     "exchange_steps",
     "is_view",
-    "moved_steps",
     "slice_steps",
     "transpose_steps",
     "view_steps",
@@ -56,10 +56,10 @@ def is_view(layer: Layer) -> bool:
 def transpose_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of a transpose that stands alone."""
     extent = extent_of(layer.bottoms[0].type)
-    return moved_steps(extent, core_extent(layer), layer.integers("perm"), places.exchanges)
+    return build_move_steps(extent, core_extent(layer), layer.integers("perm"), places.exchanges)
 
 
-def moved_steps(
+def build_move_steps(
     extent: Extent, result: Extent, order: Sequence[int], exchanges: Sequence[Exchange]
 ) -> tuple[Step, ...]:
     """Return the steps of a transpose: exchanges of channels with rows, and of channels with columns.
@@ -88,7 +88,7 @@ def exchange_step(extent: Extent, exchange: Exchange) -> Step:
         turned = replace(extent, channels=extent.height, height=extent.channels)
         place = exchange.with_rows
         return Step(turned, lambda given, to, _, __: (exchange_channels_and_rows(extent, place, given[0], to),))
-    chain = planned(exchange.with_columns)
+    chain = get_planned_place(exchange.with_columns)
     turned = replace(extent, channels=extent.width, width=extent.channels)
     exchange_channels_and_width(extent, chain, surface_of(extent, 0), surface_of(turned, 0))
     return Step(turned, lambda given, to, _, __: (exchange_channels_and_width(extent, chain, given[0], to),))
@@ -102,7 +102,7 @@ def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """
     extent, result = extent_of(layer.bottoms[0].type), core_extent(layer)
     if is_view(layer):
-        return (Step(result, lambda given, to, _, __: (copy_task(result, places.neural, viewed(given[0], to), to),)),)
+        return (Step(result, lambda given, to, _, __: (copy_task(result, places.neural, view(given[0], to), to),)),)
     if places.exchanges:
         return exchange_steps(extent, places.exchanges)
     raise HwxError(
@@ -112,7 +112,7 @@ def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     )
 
 
-def viewed(source: Surface, shape: Surface) -> Surface:
+def view(source: Surface, shape: Surface) -> Surface:
     """Return the memory of a surface with the strides of another, whose elements are in the same places."""
     return replace(source, row=shape.row, plane=shape.plane, depth=shape.depth, group=shape.group)
 

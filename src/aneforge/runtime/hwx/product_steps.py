@@ -30,7 +30,7 @@ from aneforge.runtime.hwx.step import (
     dense_values,
     extent_of,
     fp16_values,
-    planned,
+    get_planned_place,
 )
 from aneforge.targets.task_chains import KERNEL_ROWS
 
@@ -60,7 +60,7 @@ def product_steps(layer: Layer, places: LayerPlaces, scale: float = 1.0) -> tupl
     first, second = layer.operand("lhs"), layer.operand("rhs")
     if not isinstance(first, Value) or not isinstance(second, Value) or first == second:
         raise HwxError("ANE-EMIT-008: no program of a product by this constant is known")
-    plan, extent = planned(places.product), core_extent(layer)
+    plan, extent = get_planned_place(places.product), core_extent(layer)
     given = [matrices_of(one.type) for one in (first, second)]
     factors = [Factor(*pair) for pair in zip(given[::-1] if plan.back else given, plan.exchanges, strict=True)]
     (kernel, of), result = (one.read for one in factors), matrices_of(layer.core_types[0])
@@ -139,7 +139,7 @@ class Factor:
         if self.exchange is None:
             return (), matrix
         to = scratch.take(Extent(self.read.rows, 1, self.read.columns))
-        chain = planned(self.exchange.with_columns)
+        chain = get_planned_place(self.exchange.with_columns)
         return (exchange_channels_and_width(Extent(self.given.rows, 1, self.given.columns), chain, matrix, to),), to
 
 
@@ -156,7 +156,7 @@ def linear_steps(layer: Layer, places: LayerPlaces, offset: Stage | None) -> tup
         raise HwxError("ANE-EMIT-011: no program of a product with a bias and an offset is known")
     bias = None if given is None else host_fp16(dense_values(given).reshape(-1)).astype(np.float16)
     bias = bias if offset is None else bias_of(offset, result.width)
-    chain = planned(places.chain)
+    chain = get_planned_place(places.chain)
     parts = product_parts(extent, result.width, chain, bias=bias is not None)
 
     def emit(sources: Sequence[Surface], written: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:

@@ -25,7 +25,7 @@ from aneforge.formats.hwx.emission.planar_tasks import scalar_task
 from aneforge.formats.hwx.emission.reduction_tasks import Reduction, channel_maximum, expect_several, reduction_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.runtime.hwx.move_steps import exchange_steps
-from aneforge.runtime.hwx.step import Step, core_extent, extent_of, planned
+from aneforge.runtime.hwx.step import Step, core_extent, extent_of, get_planned_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ def reduction_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     moved = exchange_steps(reduced, places.exchanges)
     if (moved[-1].result if moved else reduced) != core_extent(layer):
         raise HwxError("ANE-EMIT-006: no program that drops the axes it reduces is known", seen=layer.result.shape)
-    chain = planned(places.reduction)
+    chain = get_planned_place(places.reduction)
     reduction_tasks(reduction, extent, chain, surface_of(extent, 0), surface_of(reduced, 0))
 
     def emit(sources: Sequence[Surface], written: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
@@ -66,10 +66,15 @@ def reduction_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     step = Step(reduced, emit)
     if not least:
         return step, *moved
-    return negated_step(extent, planned(places.negated)), step, *moved, negated_step(core_extent(layer), places.planar)
+    return (
+        build_negated_step(extent, get_planned_place(places.negated)),
+        step,
+        *moved,
+        build_negated_step(core_extent(layer), places.planar),
+    )
 
 
-def negated_step(extent: Extent, place: TaskPlace) -> Step:
+def build_negated_step(extent: Extent, place: TaskPlace) -> Step:
     """Return the step that turns the signs of a tensor."""
     return Step(extent, lambda given, result, _, __: (scalar_task("mul", -1.0, extent, place, given[0], result),))
 
@@ -84,7 +89,7 @@ def softmax_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     along = axis_names(layer.result.rank)[layer.integer("axis")]
     if along in {"batch", "depth"}:
         raise HwxError("ANE-EMIT-006: a softmax must be over channels, rows or columns", seen=layer.integer("axis"))
-    chain = planned(places.chain)
+    chain = get_planned_place(places.chain)
     if along == "width":
         return (width_softmax_step(extent, chain),)
     if layer.result.rank == len(Axis):
@@ -125,7 +130,7 @@ def layer_norm_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     parameters = [name for name in ("gamma", "beta") if layer.operands.get(name) is not None]
     if parameters:
         raise HwxError("ANE-EMIT-011: no program with a number for each column is known", seen=parameters)
-    epsilon, chain = layer.number("epsilon"), planned(places.chain)
+    epsilon, chain = layer.number("epsilon"), get_planned_place(places.chain)
     layer_norm_tasks(extent, chain, surface_of(extent, 0), surface_of(extent, 0), epsilon)
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:

@@ -32,7 +32,7 @@ __all__ = [
     "dense_values",
     "extent_of",
     "fp16_values",
-    "planned",
+    "get_planned_place",
     "scalar_of",
 ]
 
@@ -121,7 +121,7 @@ def bias_of(stage: Stage, outputs: int) -> NDArray[np.float16]:
     return host_fp16(np.broadcast_to(values.reshape(-1), (outputs,))).astype(np.float16)
 
 
-def planned(place: Place | None) -> Place:
+def get_planned_place(place: Place | None) -> Place:
     """Return a place of the memory plan.
 
     Raises:

@@ -39,7 +39,7 @@ from aneforge.formats.hwx.interpreter.steps import (
 )
 from aneforge.ops.numbers import FP16_INFINITY
 from aneforge.records import dataclass
-from aneforge.runtime.hwx.interpolation import interpolated
+from aneforge.runtime.hwx.interpolation import interpolate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -146,7 +146,7 @@ class SoftwareComputer:
         if table.operation is not None:
             return self.run(table.operation.op, {"x": x}, table.operation.attributes)
         self.doubt(UNKNOWN_TABLE)
-        return interpolated(x, table, self.task)
+        return interpolate(x, table, self.task)
 
     def convolved(self, step: Step, work: Convolution, x: Array, kernel: Array | None) -> Array:
         """Return sums of products, scaled, after an activation."""
@@ -164,7 +164,7 @@ class SoftwareComputer:
         else:
             self.doubt(EARLY_SCALE)
             found = golden.apply_gain(self.total(images, weights, biases, attributes), work.scale, None)
-        return self.activated(host_fp16(grouped(found, step)), work.activation)
+        return self.activated(host_fp16(group(found, step)), work.activation)
 
     def doubt_sums(self, images: Array, weights: Array, biases: Array | None, attributes: ConvAttributes) -> None:
         """Note what values make less sure: infinities, and sums that could pass the accumulator's edge."""
@@ -205,10 +205,10 @@ class SoftwareComputer:
         attributes = attributes_of(work.window)
         if work.from_accumulator and named is not None:
             self.doubt(FROM_ACCUMULATOR)
-            return table_of(named.op, grouped(self.total(images, ones, starts, attributes), step))
+            return table_of(named.op, group(self.total(images, ones, starts, attributes), step))
         given: dict[str, Array | None] = {"x": images, "weight": ones, "bias": starts}
         found = self.run("conv", given, cast("Mapping[str, AttributeValue]", attributes))
-        return self.activated(grouped(found, step), work.activation)
+        return self.activated(group(found, step), work.activation)
 
     def largest(self, work: ChannelMaximum, x: Array) -> Array:
         """Return the largest of neighbouring channels, after an activation."""
@@ -253,7 +253,7 @@ class SoftwareComputer:
         if work.pair_operation is not None:
             return self.run(work.pair_operation, {"x": x, "y": y})
         self.doubt(SCALED_PAIR)
-        exact = combined(work.operation, signed(x, negated=work.negated[0]), signed(y, negated=work.negated[1]))
+        exact = combine(work.operation, apply_sign(x, negated=work.negated[0]), apply_sign(y, negated=work.negated[1]))
         if work.absolute:
             exact = np.abs(exact)
         return golden.apply_gain(exact, work.scale, work.offset or None)  # adding 0 would lose the sign of a zero
@@ -274,9 +274,9 @@ class SoftwareComputer:
     def pair_reduced(self, work: PairReduction, values: list[Array]) -> Array:
         """Return the sum of a function of two sources."""
         self.doubt(IN_ONE_TASK)
-        x, y = (signed(one, negated=negated) for one, negated in zip(values, work.negated, strict=True))
+        x, y = (apply_sign(one, negated=negated) for one, negated in zip(values, work.negated, strict=True))
         x, y = np.broadcast_arrays(x, y)
-        terms = squares(x + y) if work.operation == "square of sum" else combined(work.operation, x, y)
+        terms = squares(x + y) if work.operation == "square of sum" else combine(work.operation, x, y)
         total = accumulate(rows_of(terms, work.order), (2,), adder_of(self.target))[..., 0]
         return planes(self.finished(total * work.factor + work.epsilon, work.function))
 
@@ -285,12 +285,12 @@ class SoftwareComputer:
         return to_fp16(total) if function == "none" else table_of(FUNCTIONS[function], total)
 
 
-def signed(x: Array, *, negated: bool) -> Array:
+def apply_sign(x: Array, *, negated: bool) -> Array:
     """Return numbers as the engine reads them, with their sign turned where a register says so."""
     return -read(x) if negated else read(x)
 
 
-def combined(operation: str, x: Array, y: Array) -> Array:
+def combine(operation: str, x: Array, y: Array) -> Array:
     """Return pairs of numbers combined exactly."""
     functions: Mapping[str, Callable[[Array, Array], Array]] = {
         "add": np.add,
@@ -308,7 +308,7 @@ def planes_of(x: Array) -> Array:
     return np.ascontiguousarray(x.reshape(1, groups * channels, height, width))
 
 
-def grouped(found: Array, step: Step) -> Array:
+def group(found: Array, step: Step) -> Array:
     """Return images as a tensor of groups."""
     groups = step.result_shape[0]
     _, channels, height, width = found.shape

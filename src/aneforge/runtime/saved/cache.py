@@ -73,7 +73,7 @@ class ProgramCache:
         except FileNotFoundError:
             return Found(None)
         except ProgramFileError as error:
-            removed(file)
+            remove(file)
             return Found(None, (f"a damaged entry of the cache was made again: {error.message}",))
         except OSError as error:
             return Found(None, (f"the cache cannot be read: {error}",))
@@ -99,27 +99,27 @@ class ProgramCache:
         """
         now = time.time()
         entries: list[tuple[bool, float, int, Path]] = []
-        for file, stat in listed(self.folder):
+        for file, stat in list_files(self.folder):
             if file.name.endswith(UNFINISHED):
                 if now - stat.st_mtime > ABANDONED_SECONDS:
-                    removed(file)
+                    remove(file)
             elif file.suffix == SUFFIX:
                 entries.append((file == keep, stat.st_mtime, stat.st_size, file))
         total = sum(size for _, _, size, _ in entries)
         for _, _, size, file in sorted(entries):
             if total <= self.most_bytes:
                 return
-            removed(file)
+            remove(file)
             total -= size
 
     def clear(self) -> None:
         """Remove every entry."""
-        for file, _ in listed(self.folder):
+        for file, _ in list_files(self.folder):
             if file.suffix == SUFFIX or file.name.endswith(UNFINISHED):
-                removed(file)
+                remove(file)
 
 
-def listed(folder: Path) -> list[tuple[Path, os.stat_result]]:
+def list_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
     """Return the files of a folder; one that another process removes meanwhile is left out."""
     found: list[tuple[Path, os.stat_result]] = []
     for file in folder.iterdir() if folder.is_dir() else ():
@@ -130,7 +130,7 @@ def listed(folder: Path) -> list[tuple[Path, os.stat_result]]:
     return found
 
 
-def removed(file: Path) -> None:
+def remove(file: Path) -> None:
     """Remove a file, if it is there and the system lets go of it; a mapped file stays on some systems."""
     with suppress(PermissionError):
         file.unlink(missing_ok=True)

@@ -139,18 +139,18 @@ def facts_record(facts: ModelFacts) -> FactsRecord:
         facts.several,
         tuple(CautionRecord(one.category, one.message, one.bounded) for one in facts.warnings),
         facts.remarks,
-        tuple(map(supplied_record, facts.supplied)),
+        tuple(map(encode_supplied, facts.supplied)),
         msgspec.Raw(msgspec.json.encode(facts.weights)),
     )
 
 
-def supplied_record(one: SuppliedInput) -> SuppliedRecord:
+def encode_supplied(one: SuppliedInput) -> SuppliedRecord:
     """Return an input that the host draws as a file holds it."""
     attributes = cast("dict[str, bool | int | float | str | tuple[int, ...] | None]", dict(one.attributes))
     return SuppliedRecord(one.name, one.op, one.meaning, one.type.shape, one.type.dtype, attributes)
 
 
-def supplied_input(record: SuppliedRecord) -> SuppliedInput:
+def decode_supplied(record: SuppliedRecord) -> SuppliedInput:
     """Return an input that the host draws.
 
     Raises:
@@ -182,14 +182,14 @@ def read_content(path: Path) -> tuple[Program, ModelFacts]:
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(PREFIX.size)
-        header_bytes, digest = checked_prefix(start, size)
+        header_bytes, digest = check_prefix(start, size)
         content = file.read(header_bytes)
     if hashlib.sha256(content).digest() != digest:
-        raise damaged("its header is not the one that was written")
+        raise build_damaged_error("its header is not the one that was written")
     try:
         header = decode_typed(content, Header)
     except msgspec.MsgspecError as error:
-        raise damaged(f"its header has another form: {error}") from error
+        raise build_damaged_error(f"its header has another form: {error}") from error
     begin = align(PREFIX.size + header_bytes)
     check_size(size, begin + header.nbytes)
     whole = np.memmap(path, np.uint8, "r", shape=(size,))
@@ -197,7 +197,7 @@ def read_content(path: Path) -> tuple[Program, ModelFacts]:
     return program_of(header, cast("Array", whole[begin:]))
 
 
-def checked_prefix(start: bytes, size: int) -> tuple[int, bytes]:
+def check_prefix(start: bytes, size: int) -> tuple[int, bytes]:
     """Return the length and the hash of the header.
 
     Raises:
@@ -237,7 +237,7 @@ def check_size(size: int, wanted: int) -> None:
     if size < wanted:
         raise cut_off(size, wanted)
     if size > wanted:
-        raise damaged(f"{size - wanted} bytes follow its end")
+        raise build_damaged_error(f"{size - wanted} bytes follow its end")
 
 
 def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
@@ -249,7 +249,7 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
     check_layout(header, body)
     text = body[: header.text.nbytes].tobytes()
     if hashlib.sha256(text).hexdigest() != header.text.sha256:
-        raise damaged("its text is not the one that was written")
+        raise build_damaged_error("its text is not the one that was written")
     constants = {
         record.symbol: constant_of(record, {part.name: read_part(part, body) for part in record.parts})
         for record in header.constants
@@ -264,10 +264,10 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
             remedy="read it with that version, or compile and save it again",
         ) from error
     except (AneforgeError, ValueError, msgspec.MsgspecError) as error:
-        raise damaged(str(error)) from error
+        raise build_damaged_error(str(error)) from error
     inputs = {port.name: port.value.type for port in program.inputs}
     if any(inputs.get(one.name) != one.type for one in facts.supplied):
-        raise damaged("an input that the host draws is not one of the program's")
+        raise build_damaged_error("an input that the host draws is not one of the program's")
     return program, facts
 
 
@@ -294,24 +294,24 @@ def check_layout(header: Header, body: Array) -> None:
     """
     end = header.text.nbytes
     if header.text.offset != 0 or not 0 <= end <= header.nbytes:
-        raise damaged(
+        raise build_damaged_error(
             f"wrong place of the text section (expected offset 0 and at most {header.nbytes} bytes, "
             f"got offset {header.text.offset} and {end} bytes)"
         )
     for part in parts_of(header):
         begin = align(end)
         if part.dtype not in DTYPES or min(part.shape, default=0) < 0:
-            raise damaged(f"array {part.name!r} has the type {part.dtype} {list(part.shape)}")
+            raise build_damaged_error(f"array {part.name!r} has the type {part.dtype} {list(part.shape)}")
         if part.offset != begin:
-            raise damaged(f"wrong offset of array {part.name!r} (expected {begin}, got {part.offset})")
+            raise build_damaged_error(f"wrong offset of array {part.name!r} (expected {begin}, got {part.offset})")
         if part.bits != 8 and not (0 < part.bits < 8 and part.dtype in PACKED):
-            raise damaged(f"array {part.name!r} has elements of {part.bits} bits")
+            raise build_damaged_error(f"array {part.name!r} has elements of {part.bits} bits")
         if begin + part.nbytes > header.nbytes:
-            raise damaged(f"array {part.name!r} passes the end")
+            raise build_damaged_error(f"array {part.name!r} passes the end")
         check_zeros(body[end:begin])
         end = begin + part.nbytes
     if end != header.nbytes:
-        raise damaged("its sections do not fill it")
+        raise build_damaged_error("its sections do not fill it")
 
 
 def parts_of(header: Header) -> Iterator[PartRecord]:
@@ -334,7 +334,7 @@ def facts_of(record: FactsRecord) -> ModelFacts:
         several=record.several,
         warnings=tuple(Caution(one.category, one.message, one.bounded) for one in record.warnings),
         remarks=record.remarks,
-        supplied=tuple(map(supplied_input, record.supplied)),
+        supplied=tuple(map(decode_supplied, record.supplied)),
         weights=weights_of(record.weights),
     )
 
@@ -355,10 +355,10 @@ def check_zeros(gap: Array) -> None:
         ProgramFileError: One is set.
     """
     if gap.any():
-        raise damaged("bytes between its sections are set")
+        raise build_damaged_error("bytes between its sections are set")
 
 
-def damaged(how: str) -> ProgramFileError:
+def build_damaged_error(how: str) -> ProgramFileError:
     """Return the error for a file that is not as it was written."""
     return ProgramFileError(f"the file is damaged: {how}", remedy="compile and save it again")
 

@@ -170,14 +170,14 @@ def constant_of(record: ConstantRecord, parts: Mapping[str, Array]) -> Constant:
         ProgramFileError: They make no constant of that encoding.
     """
     try:
-        return assembled(record.encoding, parts)
+        return assemble(record.encoding, parts)
     except (AneforgeError, KeyError, TypeError, ValueError) as error:
         raise ProgramFileError(
             f"constant @{record.symbol} is not a valid {record.encoding} constant: {error}"
         ) from error
 
 
-def assembled(encoding: str, parts: Mapping[str, Array]) -> Constant:
+def assemble(encoding: str, parts: Mapping[str, Array]) -> Constant:
     """Return a constant of an encoding."""
     match encoding:
         case "dense":

@@ -25,7 +25,7 @@ from aneforge.errors import GraphError, RuntimeStateError
 from aneforge.formats.mil.program import load_mil
 from aneforge.ops.types import numpy_dtype
 from aneforge.records import dataclass
-from aneforge.runtime.backends import chosen_backend
+from aneforge.runtime.backends import choose_backend
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.saved.files import read_program_file
@@ -213,7 +213,7 @@ class Handoff:
             UnknownNameError: The program has no such port, or no backend has the name.
             BackendUnavailableError: The backend cannot run here.
         """
-        chosen = chosen_backend(backend)
+        chosen = choose_backend(backend)
         check_process("load a program that was handed over")
         if self.identity != identity():
             raise RuntimeStateError(

@@ -15,7 +15,7 @@ import numpy as np
 from aneforge.errors import AneforgeError, GraphError, RuntimeStateError
 from aneforge.runtime.devices import DeviceExecutable
 from aneforge.runtime.ports import Direction, convert_value
-from aneforge.runtime.program import LoadedProgram, named
+from aneforge.runtime.program import LoadedProgram, find_named
 from aneforge.runtime.streams.operations import Operation, expect_kind
 from aneforge.runtime.streams.stream import ExecutionStream
 
@@ -135,7 +135,7 @@ def run_on_device(
                 raise
         first: dict[str, Array] = {}
         for output, to_input in pairs.items():
-            source, sink = named(program.outputs, output, "output"), named(program.inputs, to_input, "input")
+            source, sink = find_named(program.outputs, output, "output"), find_named(program.inputs, to_input, "input")
             if source.type != sink.type:
                 raise GraphError(f"{source} cannot share its buffer with {sink}", seen=sink.type, limit=source.type)
             zeros = np.zeros(sink.type.shape, sink.buffer.dtype)

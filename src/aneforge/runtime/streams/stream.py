@@ -180,7 +180,7 @@ class ExecutionStream:
             )
         with self._lock:
             operations = self._begin("submit")
-            future = self._hand_over(operations, lambda: finished(operations, handler))
+            future = self._hand_over(operations, lambda: finish(operations, handler))
             submission = Submission(future, self._process)
             self._submissions = [one for one in self._submissions if not one.told]
             self._submissions.append(submission)
@@ -336,7 +336,7 @@ def await_events(operation: Operation) -> None:
             )
 
 
-def finished(operations: tuple[Operation, ...], handler: Handler) -> None:
+def finish(operations: tuple[Operation, ...], handler: Handler) -> None:
     """Run a submission to its end and call its handler."""
     try:
         run_all(operations, asynchronous=True)

@@ -18,7 +18,7 @@ from aneforge.compiler.memory.layout import (
     dram_layout,
     extents_of,
     on_chip_layout,
-    restrided_row,
+    restride_row,
     same_places,
 )
 from aneforge.errors import GraphError, NotSupportedError
@@ -83,7 +83,7 @@ def test_how_often_banks_are_asked(rows: int, stride: int, requests: int) -> Non
 @settings(deadline=None)
 @given(rows=st.integers(1, 600), units=st.integers(1, 600))
 def test_no_shorter_stride_is_better(rows: int, units: int) -> None:
-    row = restrided_row(16 * units, rows, BANKS)
+    row = restride_row(16 * units, rows, BANKS)
     least = -(-rows // 64)
     assert bank_requests(rows, row, BANKS) == least
     assert all(bank_requests(rows, shorter, BANKS) > least for shorter in range(16 * units, row, 16))

@@ -15,7 +15,7 @@ from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.plan import Allocation, AllocationState, Memory, MemoryPlan
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.memory.scratch import Tenant, scratch_of
-from aneforge.compiler.memory.streaming_windows import shared_out
+from aneforge.compiler.memory.streaming_windows import share_out
 from aneforge.compiler.schedule.rules import Rules, rules
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import GraphError, NotSupportedError
@@ -362,9 +362,9 @@ def test_a_window_may_hold_a_part_of_a_row() -> None:
 
 
 def test_room_is_shared_out_fairly() -> None:
-    assert shared_out([], 10) == []
-    assert shared_out([5, 5], 100) == [5, 5]
-    assert shared_out([100, 1, 100], 21) == [10, 1, 10]
+    assert share_out([], 10) == []
+    assert share_out([5, 5], 100) == [5, 5]
+    assert share_out([100, 1, 100], 21) == [10, 1, 10]
 
 
 def test_constants_of_many_numbers_stream() -> None:

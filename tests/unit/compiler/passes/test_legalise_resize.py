@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.compiler.passes.legalise_resize import LegaliseResize
-from aneforge.compiler.passes.resampling import AxisResize, scaled_weights
+from aneforge.compiler.passes.resampling import AxisResize, scale_weights
 from aneforge.errors import NotSupportedError
 from aneforge.ops.interpolation import SAMPLING_MODES
 from legalisation_tools import (
@@ -144,7 +144,7 @@ def test_weights_that_fp16_does_not_hold_are_said() -> None:
 
 
 def test_weights_of_thirds_are_exact_with_a_gain() -> None:
-    weights, gain, exact = scaled_weights(np.array([1, 2, 3]), 3, np.dtype(np.float16))
+    weights, gain, exact = scale_weights(np.array([1, 2, 3]), 3, np.dtype(np.float16))
     assert exact
     np.testing.assert_allclose(weights.astype(np.float64) * (gain or 1), [1 / 3, 2 / 3, 1], rtol=1e-15)
 

@@ -8,7 +8,7 @@ from aneforge.compiler.ir.catalogue import kinds
 from aneforge.compiler.validators import Standing, explain, exports, semantic_rules, validator_of, validators
 from aneforge.compiler.validators.catalogue import count_rule_id, general_checks
 from aneforge.compiler.validators.data import DIRECTIVE, FILE, NoValidatorEntry, read, validators_file
-from aneforge.compiler.validators.declare import gate, layer_rule, stated
+from aneforge.compiler.validators.declare import gate, get_stated_limit, layer_rule
 from aneforge.compiler.validators.subjects import SPELLINGS, op_of
 from aneforge.errors import DataFileError, UnknownNameError
 from aneforge.ops.table import names
@@ -114,8 +114,8 @@ def test_what_the_target_database_says_too_is_the_same() -> None:
     anywhere = resolve("m1").limits
     assert validators()["SDPA"].bottoms == anywhere.integers("sdpa_inputs")
     assert validators()["Concat"].bottoms == (anywhere.integer("concat_min_inputs"),)
-    assert stated("ANE-CROSSPRODUCT-002").facts["all"].value == (anywhere.integer("cross_product_length"),)
-    assert stated("ANE-NMS-002").facts["all"].value == (anywhere.integer("nms_box_channels"),)
+    assert get_stated_limit("ANE-CROSSPRODUCT-002").facts["all"].value == (anywhere.integer("cross_product_length"),)
+    assert get_stated_limit("ANE-NMS-002").facts["all"].value == (anywhere.integer("nms_box_channels"),)
 
 
 def test_tiers_and_sources_exist() -> None:
@@ -202,6 +202,6 @@ def test_a_rule_without_data_is_refused() -> None:
     with pytest.raises(DataFileError, match="no validator applies the rule ANE-NONE-001"):
         layer_rule("ANE-NONE-001", Relation.NEVER)
     with pytest.raises(DataFileError, match="no row gives a limit for the rule ANE-CONV-005"):
-        stated("ANE-CONV-005")
+        get_stated_limit("ANE-CONV-005")
     with pytest.raises(UnknownNameError, match="unknown gate 'unflatten_lower'; nearest: unflatten_lowers"):
         gate("unflatten_lower")

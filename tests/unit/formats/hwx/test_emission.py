@@ -10,7 +10,7 @@ from aneforge.errors import HwxError, UnknownNameError
 from aneforge.formats.hwx.descriptors.codec import decode_tasks, encode_tasks
 from aneforge.formats.hwx.descriptors.disassembly import disassemble
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
-from aneforge.formats.hwx.emission.draft import linked_task
+from aneforge.formats.hwx.emission.draft import build_linked_task
 from aneforge.formats.hwx.emission.planar_tasks import broadcast_tasks, scalar_task
 from aneforge.formats.hwx.emission.single_operations import Operation, emit_operation
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
@@ -216,4 +216,4 @@ def test_a_scalar_operation_without_a_program() -> None:
 
 def test_registers_that_a_form_does_not_write() -> None:
     with pytest.raises(HwxError, match="form 'compact' does not write kernel_source"):
-        linked_task(7, "compact", {"kernel_source.coefficient_base": (0,)})
+        build_linked_task(7, "compact", {"kernel_source.coefficient_base": (0,)})

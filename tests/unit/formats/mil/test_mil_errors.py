@@ -9,7 +9,7 @@ import pytest
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, UnknownNameError
 from aneforge.formats.mil import text_rules
 from aneforge.formats.mil.checks import Check, checks_of
-from aneforge.formats.mil.diagnostics import MilError, MilFinding, MilRule, mil_rules, shortened
+from aneforge.formats.mil.diagnostics import MilError, MilFinding, MilRule, mil_rules, shorten
 from aneforge.formats.mil.program import load_mil, parse_mil
 from aneforge.rules.rule import Severity
 from mil_cases import CASES, PORT, RELU, Case, blob, call, const, program
@@ -114,7 +114,7 @@ def test_long_lines_and_values_are_cut() -> None:
     with pytest.raises(MilError) as caught:
         parse_mil(program(RELU.replace("x = x", f"{padding}x = unknown{padding}"))).graph()
     assert len(str(caught.value)) < 500
-    assert shortened("a" * 500) == f"{'a' * 40}… (500 characters)"
+    assert shorten("a" * 500) == f"{'a' * 40}… (500 characters)"
 
 
 def test_carriage_returns_and_tabs_keep_the_caret_in_place() -> None:

@@ -15,7 +15,7 @@ from aneforge.formats.mlpackage.element_types import (
     SAME_IN_WHOLE,
     SMALL,
     in_package_types,
-    refused_operands,
+    refuse_operands,
     with_casts,
 )
 from aneforge.graph.node import build
@@ -223,7 +223,7 @@ def test_small_numbers_mean_the_same_as_whole_ones(dtype: str) -> None:
         given = {name: fed[name] for name in graph.inputs}
         assert taken.outputs["out"].type == graph.outputs["out"].type
         assert np.array_equal(evaluate(taken, given)[0]["out"], evaluate(graph, given)[0]["out"]), tensor.node.op.name
-        assert not any(map(refused_operands, taken.nodes))
+        assert not any(map(refuse_operands, taken.nodes))
         rebuilt += taken is not graph
     assert rebuilt >= 4
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aneforge.report.html.blocks import Json, blocks_of, column, columns, packed, plain
+from aneforge.report.html.blocks import Json, blocks_of, column, columns, pack, plain
 from aneforge.report.model import Node, Report, Step
 from aneforge.rules import Finding
 from report_samples import sample_report
@@ -44,7 +44,7 @@ def index_of(report: Report) -> tuple[dict[str, Json], list[Json]]:
 
 @given(st.lists(VALUES, max_size=40))
 def test_a_column_keeps_every_value_and_its_type(values: list[object]) -> None:
-    read = whole(unpacked(packed(column(values))))
+    read = whole(unpacked(pack(column(values))))
     assert [(type(one), repr(one)) for one in read] == [(type(plain(one)), repr(plain(one))) for one in values]
 
 

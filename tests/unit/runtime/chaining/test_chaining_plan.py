@@ -10,7 +10,7 @@ import pytest
 import aneforge as af
 from aneforge.analysis.machine import Basis, machine_of
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.runtime.chaining.chaining_plan import figures, fused, plan_chaining
+from aneforge.runtime.chaining.chaining_plan import count_fused, figures, plan_chaining
 from aneforge.targets import database
 
 if TYPE_CHECKING:
@@ -68,19 +68,19 @@ def test_layers_with_a_program_of_their_own_stay_so() -> None:
     assert any(segment.bridge for segment in bridged.segments)
     plan = plan_chaining([relu(), bridged], "m2-pro")
     bridges = [segment.bridge for program in (relu(), bridged) for segment in program.segments]
-    assert plan.options[0].dispatches == fused(bridges) < plan.dispatches
+    assert plan.options[0].dispatches == count_fused(bridges) < plan.dispatches
 
 
 @pytest.mark.parametrize(
     ("bridges", "left"), [([], 0), ([True, True, True], 3), ([False, True, False, False, True], 4), ([False] * 9, 1)]
 )
 def test_neighbours_become_one(bridges: list[bool], left: int) -> None:
-    assert fused(bridges) == left
+    assert count_fused(bridges) == left
 
 
 @pytest.mark.parametrize(("weight_bytes", "left"), [(0, 1), (200, 1), (201, 2), (10**6, 9)])
 def test_a_program_holds_so_many_weights(weight_bytes: int, left: int) -> None:
-    assert fused([False] * 9, weight_bytes, 200) == left
+    assert count_fused([False] * 9, weight_bytes, 200) == left
 
 
 def test_every_way_has_a_known_source() -> None:

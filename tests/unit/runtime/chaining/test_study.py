@@ -20,7 +20,7 @@ from aneforge.runtime.chaining import (
     study_name,
 )
 from aneforge.runtime.chaining.chain_models import ModelState
-from aneforge.runtime.chaining.chaining_study import Outcome, Study, studied_class
+from aneforge.runtime.chaining.chaining_study import Outcome, Study, find_studied_class
 from aneforge.runtime.chaining.surfaces_mapper import MAPPING_SLOTS
 from aneforge.targets import database
 
@@ -85,9 +85,9 @@ def test_states_have_the_numbers_that_were_printed() -> None:
 
 
 def test_an_unknown_class() -> None:
-    assert studied_class("_ANEqosMAPPER")[0] == "_ANEQoSMapper"
+    assert find_studied_class("_ANEqosMAPPER")[0] == "_ANEQoSMapper"
     with pytest.raises(UnknownNameError, match="unknown class of the chaining study 'ANEBufer'; nearest: _ANEBuffer"):
-        studied_class("ANEBufer")
+        find_studied_class("ANEBufer")
     with pytest.raises(UnknownNameError, match="unknown class of the chaining study 'ANEBuffer'; nearest: _ANEBuffer"):
         class_named("ANEBuffer")
     with pytest.raises(UnknownNameError, match="unknown class of the chaining study 'int'"):

@@ -14,7 +14,7 @@ from aneforge._version import __version__
 from aneforge.commands.doctoring import doctor
 from aneforge.commands.running import ran_on
 from aneforge.errors import RuntimeStateError
-from aneforge.runtime.backends import chosen_backend
+from aneforge.runtime.backends import choose_backend
 from aneforge.runtime.devices import DevicePort
 from aneforge.runtime.dispatch import library
 from aneforge.runtime.dispatch.abi import (
@@ -114,6 +114,6 @@ def test_a_command_runs_a_model_with_states_through_a_library(monkeypatch: pytes
     graph = af.Graph({"y": total + af.input((1, 32), name="x")}, {"total": total + 1.0})
     program = af.build_program(graph, "h13")
     given = {"x": np.ones((1, 32))}, {"total": np.full((1, 32), 2.0)}
-    found = [ran_on(chosen_backend(name), program, graph, *given) for name in ("software", "e5rt")]
+    found = [ran_on(choose_backend(name), program, graph, *given) for name in ("software", "e5rt")]
     assert [one.outputs["y"].tolist() for one in found] == [[[3.0] * 32]] * 2
     assert [one.states["total"].tolist() for one in found] == [[[3.0] * 32]] * 2

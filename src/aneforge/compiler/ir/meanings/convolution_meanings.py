@@ -87,18 +87,18 @@ def convolution(x: Array, weights: Array, **window: Unpack[Window]) -> Array:
 
 def deconvolution_type(x: TensorType, weights: TensorType, **window: Unpack[TransposedWindow]) -> TensorType:
     """Return the type of a deconvolution's result."""
-    (result,) = find_op("conv_transpose").types({"x": x, "weight": weights}, transposed(x.shape, weights, window))
+    (result,) = find_op("conv_transpose").types({"x": x, "weight": weights}, transpose(x.shape, weights, window))
     return result
 
 
 def deconvolution(x: Array, weights: Array, **window: Unpack[TransposedWindow]) -> Array:
     """Convolve the other way round."""
-    attributes = transposed(x.shape, weights, window)
+    attributes = transpose(x.shape, weights, window)
     (result,) = find_op("conv_transpose").evaluate({"x": x, "weight": weights}, attributes)
     return result
 
 
-def transposed(
+def transpose(
     shape: tuple[int, ...], weights: Array | TensorType, window: TransposedWindow
 ) -> dict[str, AttributeValue]:
     """Return the attributes of a deconvolution as the op table spells them."""

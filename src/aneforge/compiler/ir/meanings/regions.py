@@ -42,7 +42,9 @@ def slice_type(
     return x.with_shape(*size)
 
 
-def sliced(x: Array, *, begin: tuple[int, ...], size: tuple[int, ...], step: tuple[int, ...] | None = None) -> Array:
+def slice_values(
+    x: Array, *, begin: tuple[int, ...], size: tuple[int, ...], step: tuple[int, ...] | None = None
+) -> Array:
     """Return the region."""
     steps = step or (1,) * x.ndim
     return x[
@@ -65,7 +67,7 @@ def resize_type(x: TensorType, *, size: tuple[int, ...], mode: str, sampling: st
     return x.with_shape(*x.shape[: x.rank - len(size)], *size)
 
 
-def resized(x: Array, *, size: tuple[int, ...], mode: str, sampling: str) -> Array:
+def resize(x: Array, *, size: tuple[int, ...], mode: str, sampling: str) -> Array:
     """Read the last axes at the sampling's places, between elements or at the nearest."""
     result = x
     for axis, count in zip(range(-len(size), 0), size, strict=True):
@@ -87,9 +89,9 @@ BEGIN = Attribute("begin", AttributeKind.INTEGERS, least=0)
 SIZE = Attribute("size", AttributeKind.INTEGERS, least=0)
 STEP = Attribute("step", AttributeKind.INTEGERS, least=1)
 FORMS = {
-    "slice": LayerForm(operands=(Operand("input"),), attributes=(BEGIN, SIZE), infer=slice_type, meaning=sliced),
+    "slice": LayerForm(operands=(Operand("input"),), attributes=(BEGIN, SIZE), infer=slice_type, meaning=slice_values),
     "strided_slice": LayerForm(
-        operands=(Operand("input"),), attributes=(BEGIN, SIZE, STEP), infer=slice_type, meaning=sliced
+        operands=(Operand("input"),), attributes=(BEGIN, SIZE, STEP), infer=slice_type, meaning=slice_values
     ),
     "resize": LayerForm(
         operands=(Operand("input"),),
@@ -99,6 +101,6 @@ FORMS = {
             Attribute("sampling", AttributeKind.TEXT, "DEFAULT", choices=(*SAMPLING_MODES, ALIGNED_HALF_PIXELS)),
         ),
         infer=resize_type,
-        meaning=resized,
+        meaning=resize,
     ),
 }

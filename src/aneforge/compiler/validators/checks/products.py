@@ -62,7 +62,7 @@ def kernel_in_input(subject: Subject) -> Iterator[Seen]:
             yield Seen(span, str(axis), extent + sum(pad))
 
 
-def turned(tensor: TensorType, *, flag: object) -> tuple[int, int]:
+def turn(tensor: TensorType, *, flag: object) -> tuple[int, int]:
     """Return rows and columns of a matrix, exchanged if it is to be transposed."""
     rows, columns = tensor.shape[-2:]
     return (columns, rows) if flag else (rows, columns)
@@ -77,8 +77,8 @@ def contracted_lengths(subject: Subject) -> Iterator[Seen]:
     pair = matrices(subject)
     if pair is None:
         return
-    _, inner = turned(pair[0], flag=subject.attributes.get("transpose_x"))
-    other, _ = turned(pair[1], flag=subject.attributes.get("transpose_y"))
+    _, inner = turn(pair[0], flag=subject.attributes.get("transpose_x"))
+    other, _ = turn(pair[1], flag=subject.attributes.get("transpose_y"))
     if inner != other:
         yield Seen(other, "contraction", inner)
 
@@ -92,7 +92,7 @@ def result_rows(subject: Subject) -> Iterator[Seen]:
     pair = matrices(subject)
     if pair is None or not subject.results or subject.results[0].rank < 2:
         return
-    rows, _ = turned(pair[0], flag=subject.attributes.get("transpose_x"))
+    rows, _ = turn(pair[0], flag=subject.attributes.get("transpose_x"))
     if subject.results[0].shape[-2] != rows:
         yield Seen(subject.results[0].shape[-2], "result", rows)
 

@@ -64,10 +64,10 @@ def decode_tasks(words: Words, generation: int, first_words: int | None = None) 
     """
     section = np.asarray(words, dtype=np.uint32)
     if layout_of(generation).style is Style.FRAMED:
-        return tuple(framed_tasks(section, generation))
+        return tuple(read_framed_tasks(section, generation))
     if first_words is None:
         raise HwxError(f"tasks of generation {generation} need the size of the first: the program descriptor gives it")
-    return tuple(linked_tasks(section, generation, first_words))
+    return tuple(read_linked_tasks(section, generation, first_words))
 
 
 def encode_tasks(tasks: Sequence[Task], section: Words = ()) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def pack_records(values: Mapping[int, int]) -> tuple[Record, ...]:
         else:
             ends[start] = min(dense, scattered, key=lambda end: best[end])
         best[start] = 1 + best[ends[start]]
-    return tuple(packed(addresses, ends, values))
+    return tuple(list_packed_records(addresses, ends, values))
 
 
 def run_end(addresses: Sequence[int], start: int) -> int:
@@ -126,7 +126,7 @@ def run_end(addresses: Sequence[int], start: int) -> int:
     return end
 
 
-def packed(addresses: Sequence[int], ends: Sequence[int], values: Mapping[int, int]) -> Iterator[Record]:
+def list_packed_records(addresses: Sequence[int], ends: Sequence[int], values: Mapping[int, int]) -> Iterator[Record]:
     """Yield the records between the chosen ends."""
     start = 0
     while start < len(addresses):
@@ -174,7 +174,7 @@ def records_of(words: Sequence[int], start: int, style: Style, offset: int) -> I
         at = end
 
 
-def linked_tasks(section: NDArray[np.uint32], generation: int, first_words: int) -> Iterator[Task]:
+def read_linked_tasks(section: NDArray[np.uint32], generation: int, first_words: int) -> Iterator[Task]:
     """Yield the tasks of the linked style, following their pointers.
 
     Raises:
@@ -203,7 +203,7 @@ def linked_tasks(section: NDArray[np.uint32], generation: int, first_words: int)
         start, size = pointer // 4, (task.integer("header.next_words") or 0) + 1
 
 
-def framed_tasks(section: NDArray[np.uint32], generation: int) -> Iterator[Task]:
+def read_framed_tasks(section: NDArray[np.uint32], generation: int) -> Iterator[Task]:
     """Yield the tasks of the framed style; frames without a size are skipped.
 
     Raises:

@@ -394,7 +394,7 @@ def read_file(generation: int) -> LayoutFile:
 
 def block_of(name: str, entry: BlockEntry, file: LayoutFile) -> Block:
     """Return a block, with what it takes over from another generation."""
-    taken = inherited(name, entry)
+    taken = inherit_registers(name, entry)
     own = {one.name: register_of(name, entry, one, taken.get(one.name), file.evidence) for one in entry.registers}
     registers = {**taken, **own}
     summary = entry.summary or (read_file(entry.like).blocks[name].summary if entry.like is not None else "")
@@ -402,7 +402,7 @@ def block_of(name: str, entry: BlockEntry, file: LayoutFile) -> Block:
     return Block(name, entry.at, entry.words, summary, ordered)
 
 
-def inherited(name: str, entry: BlockEntry) -> dict[str, Register]:
+def inherit_registers(name: str, entry: BlockEntry) -> dict[str, Register]:
     """Return the registers that a block takes over, at its own address."""
     if entry.like is None:
         return {}

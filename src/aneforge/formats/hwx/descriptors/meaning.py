@@ -280,13 +280,13 @@ def meaning(task: Task) -> TaskMeaning:
     neural = engine is Engine.NEURAL
     operation = neural_operation(task) if neural else planar_operation(task)
     return TaskMeaning(
-        index=required(task, "header.task_id"),
+        index=require(task, "header.task_id"),
         engine=engine,
         operation=operation,
         sources=sources_of(task, operation),
         result=result_of(task, operation),
-        groups=required(task, "common.groups"),
-        cores=1 << required(task, "common.active_cores_log2") if neural else 0,
+        groups=require(task, "common.groups"),
+        cores=1 << require(task, "common.active_cores_log2") if neural else 0,
         tile_height=task.integer("common.tile_height"),
         patch=None if neural else patch_of(task),
         dependent_task=task.integer("header.dependent_task"),
@@ -298,7 +298,7 @@ def meaning(task: Task) -> TaskMeaning:
     )
 
 
-def required(task: Task, name: str, index: int = 0) -> int:
+def require(task: Task, name: str, index: int = 0) -> int:
     """Return a field that must be known.
 
     Raises:
@@ -310,7 +310,7 @@ def required(task: Task, name: str, index: int = 0) -> int:
     return found
 
 
-def required_number(task: Task, name: str) -> float:
+def require_number(task: Task, name: str) -> float:
     """Return a floating-point field that must be known.
 
     Raises:
@@ -346,15 +346,15 @@ AXES = ("width", "height", "depth", "channels")
 
 def neural_operation(task: Task) -> TaskOperation:
     """Return the kind of a task of the neural engine."""
-    if required(task, "common.task_type"):
+    if require(task, "common.task_type"):
         return TaskOperation.UNKNOWN
-    unit = required(task, "ne.mac_operation"), task.flag("ne.implicit_ones")
+    unit = require(task, "ne.mac_operation"), task.flag("ne.implicit_ones")
     return NEURAL_OPERATIONS.get(unit, TaskOperation.UNKNOWN)
 
 
 def planar_operation(task: Task) -> TaskOperation:
     """Return the kind of a task of the planar engine."""
-    return PLANAR_OPERATIONS.get(required(task, "common.task_type"), TaskOperation.UNKNOWN)
+    return PLANAR_OPERATIONS.get(require(task, "common.task_type"), TaskOperation.UNKNOWN)
 
 
 def sources_of(task: Task, operation: TaskOperation) -> tuple[Operand, ...]:
@@ -368,7 +368,7 @@ def sources_of(task: Task, operation: TaskOperation) -> tuple[Operand, ...]:
 
 def source_of(task: Task, name: str, *, by_dma: bool) -> Operand:
     """Return a source: its extents with repeated axes of one element, and its places."""
-    mask = required(task, f"common.{name}_broadcast")
+    mask = require(task, f"common.{name}_broadcast")
     repeated = frozenset(axis for bit, axis in enumerate(AXES) if mask >> bit & 1)
     extents = extents_of(task, "source", repeated)
     return Operand(
@@ -400,7 +400,7 @@ def result_of(task: Task, operation: TaskOperation) -> Operand:
 
 def extents_of(task: Task, name: str, repeated: frozenset[str] = frozenset()) -> Extents:
     """Return the extents of the source or the result."""
-    sizes = {axis: 1 if axis in repeated else required(task, f"common.{name}_{axis}") for axis in AXES}
+    sizes = {axis: 1 if axis in repeated else require(task, f"common.{name}_{axis}") for axis in AXES}
     return Extents(sizes["channels"], sizes["height"], sizes["width"], sizes["depth"])
 
 
@@ -436,21 +436,21 @@ def base_of(task: Task, name: str) -> int:
 
 def patch_of(task: Task) -> tuple[int, int]:
     """Return width and height of a patch."""
-    return 1 << required(task, "common.patch_width_log2"), 1 << required(task, "common.patch_height_log2")
+    return 1 << require(task, "common.patch_width_log2"), 1 << require(task, "common.patch_height_log2")
 
 
 def window_of(task: Task) -> Window:
     """Return what an output sees of its source."""
     return Window(
-        width=required(task, "common.kernel_width"),
-        height=required(task, "common.kernel_height"),
-        depth=required(task, "common.kernel_depth"),
-        stride_x=required(task, "common.stride_x"),
-        stride_y=required(task, "common.stride_y"),
-        pad_left=required(task, "common.pad_left"),
-        pad_top=required(task, "common.pad_top"),
+        width=require(task, "common.kernel_width"),
+        height=require(task, "common.kernel_height"),
+        depth=require(task, "common.kernel_depth"),
+        stride_x=require(task, "common.stride_x"),
+        stride_y=require(task, "common.stride_y"),
+        pad_left=require(task, "common.pad_left"),
+        pad_top=require(task, "common.pad_top"),
         unicast=task.flag("common.unicast"),
-        unicast_channels=required(task, "common.unicast_channels"),
+        unicast_channels=require(task, "common.unicast_channels"),
     )
 
 
@@ -458,7 +458,7 @@ def kernel_of(task: Task) -> Kernel:
     """Return the weights of a convolution."""
     return Kernel(
         format=task.code("ne.kernel_format") or "unknown",
-        lanes=1 << required(task, "common.lanes_log2"),
+        lanes=1 << require(task, "common.lanes_log2"),
         bias=task.flag("ne.has_bias"),
         sparse=task.flag("ne.sparse_kernel"),
         palette_bits=task.integer("ne.palette_bits") if task.flag("ne.palettized") else None,
@@ -481,21 +481,21 @@ def stream_of(task: Task, core: int) -> Stream | None:
     framed = task.layout.has("kernel_source.kernel_base")
     bar = task.slot("kernel_source.kernel_base") if framed else task.integer("header.kernel_bar")
     base = base_of(task, "kernel_source.kernel_base") if framed else 0
-    offset = required(task, "kernel_source.coefficient_base", core)
-    return Stream(bar, base + offset, required(task, "kernel_source.coefficient_size", core))
+    offset = require(task, "kernel_source.coefficient_base", core)
+    return Stream(bar, base + offset, require(task, "kernel_source.coefficient_size", core))
 
 
 def epilogue_of(task: Task) -> Epilogue:
     """Return what happens to the accumulator."""
     nonlinearity = task.code("ne.nonlinearity") or "unknown"
     return Epilogue(
-        accumulator_bias=required_number(task, "ne.accumulator_bias"),
-        accumulator_bias_shift=required(task, "ne.accumulator_bias_shift"),
-        post_scale=required_number(task, "ne.post_scale"),
-        post_right_shift=required(task, "ne.post_right_shift"),
+        accumulator_bias=require_number(task, "ne.accumulator_bias"),
+        accumulator_bias_shift=require(task, "ne.accumulator_bias_shift"),
+        post_scale=require_number(task, "ne.post_scale"),
+        post_right_shift=require(task, "ne.post_right_shift"),
         nonlinearity=nonlinearity,
         table=table_of(task) if nonlinearity == "table" else None,
-        range_reduced=required(task, "common.dpe_category") == 1,
+        range_reduced=require(task, "common.dpe_category") == 1,
     )
 
 
@@ -503,7 +503,7 @@ def table_of(task: Task) -> Stream | None:
     """Return the table of an activation: a stream of its own, or the first core's where no weights are read."""
     if task.layout.has("kernel_source.table_base"):
         base = "kernel_source.table_base"
-        return Stream(task.slot(base), base_of(task, base), required(task, "kernel_source.table_size"))
+        return Stream(task.slot(base), base_of(task, base), require(task, "kernel_source.table_size"))
     return streams_of(task)[0] if task.flag("ne.implicit_ones") else None
 
 
@@ -515,11 +515,11 @@ def planar_of(task: Task) -> Planar:
         absolute=task.flag("pe.absolute"),
         negate_source1=task.flag("pe.negate_source1"),
         negate_source2=task.flag("pe.negate_source2"),
-        bias=required_number(task, "pe.bias"),
-        scale=required_number(task, "pe.scale"),
-        pre_scale=required_number(task, "pe.pre_scale"),
-        epsilon=required_number(task, "pe.epsilon"),
-        final_scale=required_number(task, "pe.final_scale"),
+        bias=require_number(task, "pe.bias"),
+        scale=require_number(task, "pe.scale"),
+        pre_scale=require_number(task, "pe.pre_scale"),
+        epsilon=require_number(task, "pe.epsilon"),
+        final_scale=require_number(task, "pe.final_scale"),
         post_function=task.code("pe.post_function") or "unknown",
         relu=task.flag("pe.relu"),
     )
@@ -564,7 +564,7 @@ def planar_formula(operation: TaskOperation, planar: Planar) -> str:
     """Return what a task of the planar engine computes, in short."""
     if operation is TaskOperation.NORMALISE:
         return "(x - y[0]) * y[1]"
-    inner = scaled(combined(operation, planar), planar)
+    inner = scaled(combine(operation, planar), planar)
     if operation in REDUCTIONS:
         inner = f"{planar.reduce}({inner})"
         inner += f" * {planar.final_scale:.6g}" if planar.final_scale != 1 else ""
@@ -574,7 +574,7 @@ def planar_formula(operation: TaskOperation, planar: Planar) -> str:
     return inner if planar.post_function == "none" else f"{planar.post_function}({inner})"
 
 
-def combined(operation: TaskOperation, planar: Planar) -> str:
+def combine(operation: TaskOperation, planar: Planar) -> str:
     """Return how the sources are combined."""
     x = "-x" if planar.negate_source1 else "x"
     if operation not in TWO_SOURCES:

@@ -69,11 +69,11 @@ def subject_of_task(task: Task, index: int, count: int, file: str | None = None)
     linked = task.layout.style is Style.LINKED
     names = COMPARED if linked else {"last": COMPARED["last"]}
     fields = {name: task.integer(field) for name, field in names.items() if task.layout.has(field)}
-    more: dict[str, AttributeValue] = dict(linked_attributes(task, index, count)) if linked else {}
+    more: dict[str, AttributeValue] = dict(list_linked_attributes(task, index, count)) if linked else {}
     return Operation(TASK, attributes={**place, **fields, **more}, location=Location(file, node=f"task {index}"))
 
 
-def linked_attributes(task: Task, index: int, count: int) -> Iterator[tuple[str, AttributeValue]]:
+def list_linked_attributes(task: Task, index: int, count: int) -> Iterator[tuple[str, AttributeValue]]:
     """Yield what rules see of a task beside its fields."""
     neural = task.integer("header.neural_cores")
     planar = task.flag("common.task_type")

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from aneforge.targets.work_units import TaskPlace
 
 __all__ = [
+    "build_shifted_table_task",
     "reciprocal_sum_task",
     "relu_task",
-    "shifted_table_task",
     "table_section",
     "table_streams",
     "table_task",
@@ -71,7 +71,7 @@ def table_task(extent: Extent, place: TaskPlace, source: Surface, result: Surfac
     return bypass(extent, place, source, result, operation=COPY, nonlinearity=TABLE, streams=streams)
 
 
-def shifted_table_task(
+def build_shifted_table_task(
     extent: Extent, place: TaskPlace, source: Surface, result: Surface, epsilon: float, *, kernel_at: int = 0
 ) -> Draft:
     """Return the task of a table after the accumulator, whose bias is epsilon.

@@ -89,7 +89,7 @@ def words_of(layout: Layout, values: Mapping[str, float | tuple[int, ...]]) -> t
     return header, registers
 
 
-def linked_task(generation: int, form: str, values: Values, *, extra_words: int = 0, offset: int = 0) -> Task:
+def build_linked_task(generation: int, form: str, values: Values, *, extra_words: int = 0, offset: int = 0) -> Task:
     """Return a task of the linked style in one of its forms.
 
     Raises:
@@ -130,7 +130,7 @@ def link(drafts: Sequence[Draft], generation: int = 7, *, full: bool = False) ->
         if not last:
             head["header.next_words"] = sizes[index + 1] - 1
             head["header.next_offset"] = offsets[index + 1]
-        task = linked_task(
+        task = build_linked_task(
             generation, forms[index], {**draft.values, **head}, extra_words=extra[index], offset=offsets[index]
         )
         made.append(task)

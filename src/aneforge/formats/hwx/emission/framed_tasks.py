@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
     from aneforge.formats.hwx.emission.planar_tasks import Operator
 
-__all__ = ["STYLES", "FramedStyle", "framed_binary", "framed_one_source", "framed_table"]
+__all__ = ["STYLES", "FramedStyle", "build_framed_binary", "build_framed_table", "framed_one_source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ def style_of(generation: int) -> FramedStyle:
     return STYLES[generation]
 
 
-def framed_binary(generation: int, operator: Operator, extent: Extent, second: Extent) -> Task:
+def build_framed_binary(generation: int, operator: Operator, extent: Extent, second: Extent) -> Task:
     """Return the task of two tensors; a second one that is repeated needs no copy here (inferred for broadcasts)."""
     style, layout = style_of(generation), layout_of(generation)
     buffer, other = (planar_buffer(one.channels, one.width) for one in (extent, second))
@@ -176,7 +176,7 @@ def framed_binary(generation: int, operator: Operator, extent: Extent, second: E
         **operator_values(operator),
         **result_registers(style, extent),
     }
-    return framed_task(layout, style, values, extent=extent, sources=2)
+    return build_framed_task(layout, style, values, extent=extent, sources=2)
 
 
 def framed_one_source(generation: int, extent: Extent, change: Values) -> Task:
@@ -195,7 +195,7 @@ def framed_one_source(generation: int, extent: Extent, change: Values) -> Task:
         **change,
         **result_registers(style, extent),
     }
-    return framed_task(layout, style, values, extent=extent, sources=1)
+    return build_framed_task(layout, style, values, extent=extent, sources=1)
 
 
 def whole_number(name: str, value: float | tuple[int, ...]) -> float | tuple[int, ...]:
@@ -319,7 +319,7 @@ def split_of(extent: Extent, *, accumulates: bool) -> Split:
     return Split(CORES, tile, PLANE_WIDTH, rows, PLANE_UNITS - 1)
 
 
-def framed_table(generation: int, extent: Extent, *, table: bool, epsilon: float | None = None) -> Task:
+def build_framed_table(generation: int, extent: Extent, *, table: bool, epsilon: float | None = None) -> Task:
     """Return a task of the neural cores that applies a relu or a table; `epsilon` is that of a reciprocal root."""
     style, layout = style_of(generation), layout_of(generation)
     if generation == 11 and table:
@@ -357,7 +357,7 @@ def framed_table(generation: int, extent: Extent, *, table: bool, epsilon: float
         "ne.post_scale": 1.0,
         **result_registers(style, extent),
     }
-    return framed_task(layout, style, values, extent=extent, sources=1, cores=split.cores, table=table)
+    return build_framed_task(layout, style, values, extent=extent, sources=1, cores=split.cores, table=table)
 
 
 def unicast_values(layout: Layout) -> Values:
@@ -379,7 +379,7 @@ BLOCKS = ("kernel_source", "common", "source", "l2", "pe", "ne", "destination")
 """Order of records."""
 
 
-def framed_task(
+def build_framed_task(
     layout: Layout,
     style: FramedStyle,
     values: Values,

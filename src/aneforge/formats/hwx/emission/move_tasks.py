@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import SOURCE_BY_DMA, bypass, neural_values
-from aneforge.formats.hwx.emission.reduction_tasks import kept_result
+from aneforge.formats.hwx.emission.reduction_tasks import find_kept_result
 from aneforge.formats.hwx.emission.surfaces import (
     STORED,
     Extent,
@@ -61,6 +61,6 @@ def exchange_channels_and_width(extent: Extent, chain: Chain, source: Surface, r
         "l2.source_config": SOURCE_BY_DMA,
         **buffer_values("source1", place.source),
         "l2.result_config": RESULT_STORED,
-        **buffer_values("result", kept_result(place)),
+        **buffer_values("result", find_kept_result(place)),
     }
     return Draft(values, Join(copies=True))

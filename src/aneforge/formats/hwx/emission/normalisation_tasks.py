@@ -33,7 +33,7 @@ from aneforge.formats.hwx.emission.reduction_tasks import (
     FROM_PLANAR,
     KEPT_FROM_CHIP,
     Reduction,
-    kept_result,
+    find_kept_result,
     planar_task_values,
     reduce_rows_on_chip,
 )
@@ -127,7 +127,7 @@ def exponent(extent: Extent, place: ChainTask) -> Draft:
             **buffer_values("source1", place.source),
             **buffer_values("source2", second_source(place)),
             "l2.result_config": KEPT_FROM_CHIP,
-            **buffer_values("result", kept_result(place)),
+            **buffer_values("result", find_kept_result(place)),
         },
         Join(reads_chip=True, leaves_on_chip=True),
     )
@@ -148,7 +148,7 @@ def power(extent: Extent, place: ChainTask, kernel_at: int) -> Draft:
             "l2.source_config": FROM_PLANAR_IN_PLACE,
             **buffer_values("source1", place.source),
             "l2.result_config": KEPT_FROM_CHIP,
-            **buffer_values("result", kept_result(place)),
+            **buffer_values("result", find_kept_result(place)),
         },
         Join(reads_chip=True, leaves_on_chip=True),
         full=True,
@@ -200,7 +200,7 @@ def layer_norm_tasks(
         "l2.source_config": SOURCE_KEPT,
         **buffer_values("source1", mean_at.source),
         "l2.result_config": RESULT_KEPT,
-        **buffer_values("result", kept_result(mean_at)),
+        **buffer_values("result", find_kept_result(mean_at)),
     }
     second: Values = {
         **planar_task_values(extent, deviation_at, kind=REDUCE_TWO),
@@ -219,7 +219,7 @@ def layer_norm_tasks(
         **buffer_values("source1", deviation_at.source),
         **buffer_values("source2", second_source(deviation_at)),
         "l2.result_config": KEPT_FROM_CHIP,
-        **buffer_values("result", kept_result(deviation_at)),
+        **buffer_values("result", find_kept_result(deviation_at)),
     }
     third: Values = {
         **planar_task_values(extent, applied_at, kind=NORMALISE),

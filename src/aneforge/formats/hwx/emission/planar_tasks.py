@@ -17,7 +17,7 @@ from aneforge.formats.hwx.emission.surfaces import (
     source_values,
 )
 from aneforge.records import dataclass
-from aneforge.targets.task_chains import repeated_buffer
+from aneforge.targets.task_chains import place_repeated_buffer
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
@@ -90,7 +90,7 @@ def elementwise_values(extent: Extent, place: TaskPlace, *, kind: int) -> Values
     return planar_values(extent, extent, kind=kind, tile=place.tile, patch=place.patch or (0, 0))
 
 
-def placed_buffer(place: TaskPlace, base: int = 0) -> Buffer:
+def find_placed_buffer(place: TaskPlace, base: int = 0) -> Buffer:
     """Return where a task keeps a source on chip, as the plan has it."""
     return Buffer(base, place.channel, place.row, place.packed, place.packed)
 
@@ -109,7 +109,7 @@ def binary_task(
 
     The scale was seen after a difference, in softmax.
     """
-    other = placed_buffer(place, place.second)
+    other = find_placed_buffer(place, place.second)
     return Draft(
         {
             **elementwise_values(extent, place, kind=TWO_SOURCES),
@@ -119,7 +119,7 @@ def binary_task(
             **source_values(second, 2),
             **result_values(result, result_config(result)),
             "l2.source_config": SOURCES_BY_DMA,
-            **buffer_values("source1", placed_buffer(place)),
+            **buffer_values("source1", find_placed_buffer(place)),
             **buffer_values("source2", other),
             "l2.result_config": RESULT_STREAMED,
             "l2.result_l2_base": must_fit(place.end),
@@ -135,7 +135,7 @@ def one_source_task(extent: Extent, place: TaskPlace, source: Surface, result: S
             **source_values(source),
             **result_values(result, result_config(result)),
             "l2.source_config": SOURCE_BY_DMA,
-            **buffer_values("source1", placed_buffer(place)),
+            **buffer_values("source1", find_placed_buffer(place)),
             "l2.result_config": RESULT_STREAMED,
             "l2.result_l2_base": must_fit(place.end),
             **values,
@@ -205,7 +205,7 @@ def broadcast_tasks(
     """
     mask = broadcast_mask(extent, repeated)
     (copied, place), (first, second, result) = places, surfaces
-    held = repeated_buffer(repeated.channels, repeated.width)
+    held = place_repeated_buffer(repeated.channels, repeated.width)
     values: Values = {
         **elementwise_values(extent, place, kind=TWO_SOURCES),
         **operator_values(OPERATIONS[operation]),
@@ -214,7 +214,7 @@ def broadcast_tasks(
         **source_values(first),
         **result_values(result, result_config(result)),
         "l2.source_config": SOURCE_BESIDE_CHIP,
-        **buffer_values("source1", placed_buffer(place, place.base)),
+        **buffer_values("source1", find_placed_buffer(place, place.base)),
         **buffer_values("source2", held),
         "l2.result_config": RESULT_BESIDE_CHIP,
         "l2.result_l2_base": must_fit(place.end),

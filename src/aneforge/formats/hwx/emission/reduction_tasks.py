@@ -186,7 +186,7 @@ def channel_maximum(extent: Extent, place: ChainTask, source: Surface, result: S
     )
 
 
-def kept_result(place: ChainTask) -> Buffer:
+def find_kept_result(place: ChainTask) -> Buffer:
     """Return where the plan leaves the result of a task on chip.
 
     Raises:
@@ -211,7 +211,7 @@ def transposing_copy(seen: Extent, place: ChainTask, source: Surface, cores: int
             "l2.source_config": SOURCE_BY_DMA,
             **buffer_values("source1", place.source),
             "l2.result_config": RESULT_KEPT,
-            **buffer_values("result", kept_result(place)),
+            **buffer_values("result", find_kept_result(place)),
         },
         Join(leaves_on_chip=True, copies=True),
     )
@@ -238,7 +238,7 @@ def reduce_channels(
             "l2.source_config": FROM_NEURAL_NAMED,
             **buffer_values("source1", place.source),
             "l2.result_config": STORED_FROM_CHIP,
-            **buffer_values("result", kept_result(place)),
+            **buffer_values("result", find_kept_result(place)),
         },
         Join(reads_chip=True, paired_before=True),
     )
@@ -272,7 +272,7 @@ def reduce_rows_on_chip(reduction: Reduction, seen: Extent, place: ChainTask, *,
             "l2.source_config": FROM_NEURAL,
             **buffer_values("source1", place.source),
             "l2.result_config": KEPT_FROM_CHIP,
-            **buffer_values("result", kept_result(place)),
+            **buffer_values("result", find_kept_result(place)),
         },
         Join(reads_chip=True, leaves_on_chip=True),
     )

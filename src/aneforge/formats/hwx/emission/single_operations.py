@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aneforge.errors import HwxError, UnknownNameError
-from aneforge.formats.hwx.emission.activation_tasks import relu_task, shifted_table_task, table_task
+from aneforge.formats.hwx.emission.activation_tasks import build_shifted_table_task, relu_task, table_task
 from aneforge.formats.hwx.emission.channel_softmax import (
     Scratch,
     channel_softmax_tables,
@@ -18,7 +18,7 @@ from aneforge.formats.hwx.emission.channel_softmax import (
 )
 from aneforge.formats.hwx.emission.coefficients import Convolution
 from aneforge.formats.hwx.emission.draft import link
-from aneforge.formats.hwx.emission.framed_tasks import framed_binary, framed_one_source, framed_table
+from aneforge.formats.hwx.emission.framed_tasks import build_framed_binary, build_framed_table, framed_one_source
 from aneforge.formats.hwx.emission.move_tasks import exchange_channels_and_rows, exchange_channels_and_width
 from aneforge.formats.hwx.emission.neural_tasks import convolution_tasks
 from aneforge.formats.hwx.emission.normalisation_tasks import layer_norm_tasks, softmax_tasks
@@ -37,9 +37,9 @@ from aneforge.targets.task_chains import (
     channel_softmax_chain,
     constant_product_chain,
     exchange_chain,
+    find_repeated_places,
     layer_norm_chain,
     reduction_chain,
-    repeated_places,
     runtime_product_chain,
     softmax_chain,
 )
@@ -92,7 +92,7 @@ def emit_operation(operation: Operation, target: str) -> tuple[Task, ...]:
     generation = generation_of(target)
     if generation == LINKED:
         return link(operation_drafts(operation))
-    return (framed_operation(operation, generation),)
+    return (build_framed_operation(operation, generation),)
 
 
 LINKED = 7
@@ -111,7 +111,7 @@ def generation_of(target: str) -> int:
     return known[target]
 
 
-def framed_operation(operation: Operation, generation: int) -> Task:
+def build_framed_operation(operation: Operation, generation: int) -> Task:
     """Return the task of an elementwise operation of a later generation.
 
     Raises:
@@ -126,18 +126,18 @@ def framed_operation(operation: Operation, generation: int) -> Task:
     extent = extent_of(operation.x)
     match operation:
         case Operation(op="relu"):
-            return framed_table(generation, extent, table=False)
+            return build_framed_table(generation, extent, table=False)
         case Operation(op="abs"):
             return framed_one_source(generation, extent, {"pe.absolute": 1})
         case Operation(op="rsqrt"):
-            return framed_table(generation, extent, table=True, epsilon=operation.epsilon or RSQRT_EPSILON)
+            return build_framed_table(generation, extent, table=True, epsilon=operation.epsilon or RSQRT_EPSILON)
         case Operation(y=list() as shape):
-            return framed_binary(generation, OPERATIONS[operation.op], extent, extent_of(shape))
+            return build_framed_binary(generation, OPERATIONS[operation.op], extent, extent_of(shape))
         case Operation(op="mul" | "add" | "sub", y=float() | int() as scalar):
             change: Values = {"pe.scale": scalar} if operation.op == "mul" else {"pe.bias": scalar}
             return framed_one_source(generation, extent, change if operation.op != "sub" else {"pe.bias": -scalar})
         case _:
-            return framed_table(generation, extent, table=True)
+            return build_framed_table(generation, extent, table=True)
 
 
 RSQRT_EPSILON = 1e-6
@@ -164,7 +164,7 @@ def operation_drafts(operation: Operation) -> tuple[Draft, ...]:
         case "abs":
             return (absolute_task(extent, elementwise(extent), source, result),)
         case "rsqrt":
-            return (shifted_table_task(extent, place, source, result, operation.epsilon or RSQRT_EPSILON),)
+            return (build_shifted_table_task(extent, place, source, result, operation.epsilon or RSQRT_EPSILON),)
         case name if name in TABLES or name == "leaky_relu":
             return (table_task(extent, place, source, result),)
         case name if name in OPERATIONS:
@@ -287,7 +287,7 @@ def elementwise_drafts(operation: Operation, extent: Extent) -> tuple[Draft, ...
             second = surface_of(other, SECOND)
             if other == extent:
                 return (binary_task(operation.op, extent, elementwise(extent, 2), source, second, result),)
-            places = repeated_places(sizes_of(extent), sizes_of(other), ON_CHIP)
+            places = find_repeated_places(sizes_of(extent), sizes_of(other), ON_CHIP)
             return broadcast_tasks(operation.op, extent, other, places, (source, second, result))
         case float() | int():
             if operation.op in {"maximum", "minimum"}:

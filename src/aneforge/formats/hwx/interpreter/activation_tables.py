@@ -44,7 +44,7 @@ SPELT: Mapping[str, NamedOperation] = {
 
 
 @cache
-def known_tables() -> Mapping[str, NamedOperation]:
+def read_known_tables() -> Mapping[str, NamedOperation]:
     """Return the operations of the known tables, by the SHA-256 of the table."""
     return {entry.sha256: SPELT.get(name, NamedOperation(name)) for name, entry in tables().items()}
 
@@ -78,7 +78,7 @@ def read_table(halves: NDArray[np.uint16]) -> ActivationTable:
     NamedOperation(op='leaky_relu', attributes={'alpha': 0.0999755859375})
     """
     numbers = [float(value) for value in halves.view(np.float16)]
-    known = known_tables().get(hashlib.sha256(halves.astype("<u2").tobytes()).hexdigest())
+    known = read_known_tables().get(hashlib.sha256(halves.astype("<u2").tobytes()).hexdigest())
     exponent = int(halves[41])
     table = ActivationTable(
         bounds=(numbers[0], numbers[1]),

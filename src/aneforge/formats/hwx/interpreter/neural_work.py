@@ -192,7 +192,7 @@ def constant_kernel_of(reader: TaskReader, shape: KernelShape) -> ConstantKernel
         parts = [halves[(offset + one.base) // 2 : (offset + one.base + one.size) // 2] for one in streams]
         weights, biases = sparse_kernel(shape, parts, reader.index)
     else:
-        packing = packed(reader, shape, streams)
+        packing = find_packed_coefficients(reader, shape, streams)
         weights = halves[packing.weights + offset // 2]
         biases = None if packing.biases is None else halves[packing.biases + offset // 2]
     outer = shape.groups * shape.outer
@@ -211,12 +211,12 @@ def runtime_kernel_of(reader: TaskReader, shape: KernelShape) -> RuntimeKernel:
     place = reader.memory.find(streams[0].bar, reader.index, "header.kernel_bar")
     room = reader.memory.room(place.space)
     expect_streams(reader, streams, place.offset, room)
-    places = packed(reader, shape, streams).weights + place.offset // 2
+    places = find_packed_coefficients(reader, shape, streams).weights + place.offset // 2
     shaped = places.reshape(shape.groups * shape.outer, shape.inner, shape.height, shape.width)
     return RuntimeKernel(place.space, shaped, "kernel_source.coefficient_base")
 
 
-def packed(reader: TaskReader, shape: KernelShape, streams: list[Stream]) -> Packing:
+def find_packed_coefficients(reader: TaskReader, shape: KernelShape, streams: list[Stream]) -> Packing:
     """Return where the coefficients are.
 
     Raises:

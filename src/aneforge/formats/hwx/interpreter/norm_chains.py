@@ -38,7 +38,7 @@ def softmax_of(values: ValueTable, sources: tuple[Names, ...], where: str) -> Te
         if axis is None or powers.shape[DEPTH] != 1:
             continue
         exponents = exponents_of(values, np.moveaxis(reciprocals, axis, -1), np.moveaxis(powers, axis, -1), axis)
-        x = None if exponents is None else centred(values, exponents)
+        x = None if exponents is None else find_centred(values, exponents)
         if x is not None:
             tensor = values.tensor(np.moveaxis(x, -1, axis)[:, :, 0], where)
             return values.apply("softmax", {"x": tensor}, {"axis": axis if axis < DEPTH else axis - 1})
@@ -74,7 +74,7 @@ def is_table(activation: Activation, op: str) -> bool:
     return named is not None and named.op == op
 
 
-def centred(values: ValueTable, exponents: Names) -> Names | None:
+def find_centred(values: ValueTable, exponents: Names) -> Names | None:
     """Return x, if exponents are (x - the largest of its row) · log2 e; rows are last."""
     found = values.find(exponents)
     if found is None:

@@ -141,7 +141,7 @@ class TaskReader:
             raise self.refuse(f"common.{name}_format", "only fp16 is understood", seen=operand.format)
         extents = self.source_extents(number, operand)
         if operand.transposed:
-            extents = exchanged(extents)
+            extents = exchange(extents)
         l2 = self.l2_view(operand, extents, f"l2.{name}_l2_base")
         if operand.memory is None:
             return Source(l2, exchanged=operand.transposed)
@@ -172,7 +172,7 @@ class TaskReader:
             raise self.refuse("common.result_format", "only fp16 is understood", seen=operand.format)
         extents = five_of(self.meaning.groups, operand.extents)
         if operand.transposed:
-            extents = exchanged(extents)
+            extents = exchange(extents)
         views: list[View] = []
         if operand.memory is not None:
             views.append(self.memory_view(operand.memory, extents, "destination.result_base", "header.result_bar"))
@@ -188,7 +188,7 @@ def five_of(groups: int, extents: Extents) -> Five:
     return groups, extents.channels, extents.depth, extents.height, extents.width
 
 
-def exchanged(extents: Five) -> Five:
+def exchange(extents: Five) -> Five:
     """Return extents with channels and width exchanged."""
     groups, channels, depth, height, width = extents
     return groups, width, depth, height, channels

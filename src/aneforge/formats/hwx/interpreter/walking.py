@@ -116,14 +116,14 @@ class Program(Generic[Element]):
             HwxError: It reads what was not written, or the result has other extents than the task says.
         """
         sources = tuple(
-            turned(self.memory.read(one.view, step.place(one.view)), exchanged=one.exchanged) for one in step.sources
+            turn(self.memory.read(one.view, step.place(one.view)), exchanged=one.exchanged) for one in step.sources
         )
         kernel = self._kernel(step)
         for source, values in zip(step.sources, sources, strict=True):
             if source.buffer is not None:
                 self.memory.forget(source.buffer)
             if source.kept is not None:
-                self.memory.write(source.kept, turned(values, exchanged=source.exchanged), step.place(source.kept))
+                self.memory.write(source.kept, turn(values, exchanged=source.exchanged), step.place(source.kept))
         result = computer.compute(step, sources, kernel)
         if result.shape != step.result_shape:
             raise HwxError(
@@ -132,7 +132,7 @@ class Program(Generic[Element]):
                 limit=result.shape,
             )
         for view in step.results:
-            self.memory.write(view, turned(result, exchanged=step.exchanged), step.place(view))
+            self.memory.write(view, turn(result, exchanged=step.exchanged), step.place(view))
 
     def _kernel(self, step: Step) -> NDArray[Element] | None:
         work = step.work
@@ -157,6 +157,6 @@ class Program(Generic[Element]):
         return PortView(port, view.checked(where, self.memory.room(place.space)))
 
 
-def turned(values: NDArray[Element], *, exchanged: bool) -> NDArray[Element]:
+def turn(values: NDArray[Element], *, exchanged: bool) -> NDArray[Element]:
     """Return a tensor with channels and width exchanged, where they are."""
     return np.swapaxes(values, 1, 4) if exchanged else values

@@ -57,14 +57,14 @@ def matmul(call: Call) -> Held:
     """Write products of matrices; a vector is a row on the left and a column on the right."""
     x, y = call.x, call.operand("y")
     if "transpose_x" in call.node.attributes:
-        x = exchanged(call.to, x) if call.node.flag("transpose_x") and len(x.shape) > 1 else x
-        y = exchanged(call.to, y) if call.node.flag("transpose_y") and len(y.shape) > 1 else y
+        x = exchange(call.to, x) if call.node.flag("transpose_x") and len(x.shape) > 1 else x
+        y = exchange(call.to, y) if call.node.flag("transpose_y") and len(y.shape) > 1 else y
     left = x if len(x.shape) > 1 else x.reshaped((1, *x.shape))
     right = y if len(y.shape) > 1 else y.reshaped((*y.shape, 1))
     return product(call.to, left, right).reshaped(call.shape)
 
 
-def exchanged(to: Emitter, value: Held) -> Held:
+def exchange(to: Emitter, value: Held) -> Held:
     """Return matrices with rows and columns exchanged."""
     held = value if isinstance(value, Known) else to.settle(value)
     rank = len(held.shape)
@@ -179,11 +179,11 @@ def mask_of(call: Call, queries: int, keys: int) -> Held | None:
     plane = given.reshaped(given.shape[-2:] if len(given.shape) > 1 else (1, *given.shape))
     if plane.dtype == "bool":
         to.note(f"the mask adds {HIDDEN:g} where it hides")
-        plane = added_mask(to, plane)
+        plane = add_mask(to, plane)
     return plane if plane.shape == (queries, keys) else to.spread(plane, (queries, keys), (Dim.CHANNEL, Dim.WIDTH))
 
 
-def added_mask(to: Emitter, mask: Held) -> Held:
+def add_mask(to: Emitter, mask: Held) -> Held:
     """Return booleans as what is added: 0 where they keep."""
     if isinstance(mask, Known):
         return to.add_known(np.where(mask.values, 0.0, HIDDEN))

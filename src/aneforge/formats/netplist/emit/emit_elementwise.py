@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.formats.netplist.call import Call, Writer
     from aneforge.formats.netplist.emitter import Emitter
 
-__all__ = ["ELEMENTWISE", "compared", "gain_offset"]
+__all__ = ["ELEMENTWISE", "compare", "gain_offset"]
 
 DYNAMIC_CHANNELS = (1, 2, 3, 4, 8)
 """Channels with which a DynamicGOC unit was accepted."""
@@ -83,7 +83,7 @@ def pair_of(to: Emitter, kind: str, x: Held, y: Held, shape: tuple[int, ...]) ->
 # Comparisons and logic
 
 
-def compared(to: Emitter, kind: str, x: Held, y: Held, shape: tuple[int, ...]) -> Placed:
+def compare(to: Emitter, kind: str, x: Held, y: Held, shape: tuple[int, ...]) -> Placed:
     """Write a comparison, which gives booleans."""
     return replace(pair_of(to, kind, as_numbers(x), as_numbers(y), shape), dtype="bool")
 
@@ -102,14 +102,14 @@ def as_numbers(value: Held) -> Held:
 def comparison(call: Call) -> Held:
     """Write a comparison that has a layer."""
     row, _ = row_of(call)
-    return compared(call.to, str(row.entry.params["Type"]), call.x, call.operand("y"), call.shape)
+    return compare(call.to, str(row.entry.params["Type"]), call.x, call.operand("y"), call.shape)
 
 
 def or_equal(call: Call) -> Held:
     """Write a comparison that includes equality: the larger of two."""
     strict = {"less_equal": "LessThan", "greater_equal": "GreaterThan"}[call.node.op.name]
     to, x, y = call.to, call.x, call.operand("y")
-    parts = [as_numbers(compared(to, kind, x, y, call.shape)) for kind in (strict, "Equal")]
+    parts = [as_numbers(compare(to, kind, x, y, call.shape)) for kind in (strict, "Equal")]
     return replace(pair_of(to, "Max", parts[0], parts[1], call.shape), dtype="bool")
 
 
@@ -144,7 +144,7 @@ def cast_to(call: Call) -> Held:
     if dtype == "fp16" and x.dtype == "bool":
         return as_numbers(x)
     if dtype == "bool" and x.dtype == "fp16":
-        return compared(to, "NotEqual", x, to.add_known(np.zeros((1,) * len(x.shape))), tuple(x.shape))
+        return compare(to, "NotEqual", x, to.add_known(np.zeros((1,) * len(x.shape))), tuple(x.shape))
     if isinstance(x, Places):
         return x.made("Float16") if dtype == "fp16" else replace(x, dtype=dtype)
     if x.dtype == "fp16" and dtype in WHOLE and isinstance(x, Placed | Reshaped):

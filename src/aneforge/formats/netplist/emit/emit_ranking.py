@@ -120,12 +120,12 @@ def extreme(call: Call, axis: int, *, largest: bool, dtype: str) -> Places:
     """Write where the largest or smallest element along an axis stands, when it is asked for."""
 
     def source(stored: str) -> Placed:
-        return searched(call.to, call.x, axis, largest=largest, stored=stored)
+        return search(call.to, call.x, axis, largest=largest, stored=stored)
 
     return Places(source, call.shape, dtype)
 
 
-def searched(to: Emitter, x: Held, axis: int, *, largest: bool, stored: str) -> Placed:
+def search(to: Emitter, x: Held, axis: int, *, largest: bool, stored: str) -> Placed:
     """Write a layer that finds the extreme element along an axis, which stays with length 1."""
     placed = to.floats(x)
     dim = placed.axes[axis]
@@ -157,7 +157,7 @@ def reduce_argmin(call: Call) -> Held:
 
 def argmax(call: Call) -> Held:
     """Write the place of the largest element along an axis of a matrix, as a number."""
-    return searched(call.to, call.x, call.axis(), largest=True, stored=FLOAT)
+    return search(call.to, call.x, call.axis(), largest=True, stored=FLOAT)
 
 
 def global_arg(call: Call) -> Held:

@@ -97,16 +97,16 @@ def convolution(call: Call) -> Held:
     return to.unit("Conv", [x], params, to.result(call.shape, axes), groups=call.node.integer("groups"), kernel=kernel)
 
 
-def transposed_convolution(call: Call) -> Held:
+def write_transposed_convolution(call: Call) -> Held:
     """Write the transposed convolution of every channel with ones; any other was built from it before."""
     weight = call.operand("weight")
     along = slides(call.shape[2:], weight.shape[2:], window_attributes(call))
     pads = [transposed_padding(slide, extent) for slide, extent in zip(along, call.x.shape[2:], strict=True)]
     steps = [slide.stride for slide in along]
-    return upsampled(call, image_axes(len(call.shape)), weight.shape[2:], steps, pads)
+    return upsample(call, image_axes(len(call.shape)), weight.shape[2:], steps, pads)
 
 
-def upsampled(
+def upsample(
     call: Call, axes: Sequence[Dim], kernel: Sequence[int], steps: Sequence[int], pads: Sequence[tuple[int, int]]
 ) -> Placed:
     """Write the layer that spreads every element with a kernel of ones."""
@@ -133,7 +133,7 @@ def upsample_nearest(call: Call) -> Held:
     steps = [int(factor) for factor in factors]
     if steps == [1, 1]:
         return call.x
-    return upsampled(call, canonical(call.shape), steps, steps, [(step - 1, 0) for step in steps])
+    return upsample(call, canonical(call.shape), steps, steps, [(step - 1, 0) for step in steps])
 
 
 # Pooling
@@ -185,7 +185,7 @@ def cross_correlation(call: Call) -> Held:
 WINDOWS: dict[str, Writer] = {
     "avg_pool": pooling,
     "conv": convolution,
-    "conv_transpose": transposed_convolution,
+    "conv_transpose": write_transposed_convolution,
     "cross_correlation": cross_correlation,
     "max_pool": pooling,
     "upsample_nearest_neighbor": upsample_nearest,

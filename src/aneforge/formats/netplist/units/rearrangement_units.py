@@ -92,7 +92,7 @@ REARRANGEMENTS: dict[str, Rearrangement] = {
 }
 
 
-def rearranged(layer: Layer) -> Value:
+def rearrange(layer: Layer) -> Value:
     """Return a tensor with blocks moved."""
     table = REARRANGEMENTS[layer.unit.type]
     layer.expect_one(Dim.DEPTH)
@@ -109,4 +109,4 @@ def rearranged(layer: Layer) -> Value:
     return layer.build("reshape", {"x": moved}, shape=table.joined_shape(extents))
 
 
-REARRANGEMENT: dict[str, LayerReader] = dict.fromkeys(REARRANGEMENTS, rearranged)
+REARRANGEMENT: dict[str, LayerReader] = dict.fromkeys(REARRANGEMENTS, rearrange)

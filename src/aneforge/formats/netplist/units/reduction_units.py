@@ -19,11 +19,11 @@ def minmax_normalisation(layer: Layer) -> Value:
     dim, epsilon = layer.params.dim("Dimension"), layer.params.number("Epsilon")
     layer.expect_one(Dim.DEPTH)
     if dim is Dim.CHANNEL or layer.dims.batch != 1:
-        return composed_minmax(layer, layer.axis(dim), epsilon)
+        return compose_minmax(layer, layer.axis(dim), epsilon)
     return read_row(layer)
 
 
-def composed_minmax(layer: Layer, axis: int, epsilon: float) -> Value:
+def compose_minmax(layer: Layer, axis: int, epsilon: float) -> Value:
     """Return the same from the operation's parts, for what the operation of the table does not take.
 
     The quotient is a product with an inverse, as descriptions have it, so that it is the same when it is written.

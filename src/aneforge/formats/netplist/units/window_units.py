@@ -187,7 +187,7 @@ def cross_correlation(layer: Layer) -> Value:
     return layer.reshaped(result, (1, 1, *result.shape))
 
 
-def rasterised(layer: Layer) -> Value:
+def rasterise(layer: Layer) -> Value:
     """Return the tensor itself: windows of one element become no further channels."""
     return layer.build("identity", {"x": layer.x})
 
@@ -195,6 +195,6 @@ def rasterised(layer: Layer) -> Value:
 WINDOWS: dict[str, LayerReader] = {
     "Conv": convolution,
     "CrossCorrelation": cross_correlation,
-    "KernelRasterizer": rasterised,
+    "KernelRasterizer": rasterise,
     "Pooling": pooling,
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.bits import combine_bits, shift_bits
-from aneforge.formats.shared.elementary import signed_remainder
+from aneforge.formats.shared.elementary import compute_signed_remainder
 from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import is_float
 
@@ -84,7 +84,7 @@ def power(call: Call) -> Value:
 def modulo(call: Call) -> Value:
     """Convert the remainder: of the divisor's sign, or with `fmod` of the dividend's."""
     x, y, emit = call.value(0), call.value(1), call.emit
-    return signed_remainder(emit, x, y) if call.flag("fmod") else emit.binary("mod", x, y)
+    return compute_signed_remainder(emit, x, y) if call.flag("fmod") else emit.binary("mod", x, y)
 
 
 @operator("BitShift")

@@ -32,7 +32,7 @@ def attention(call: Call) -> tuple[Held, ...]:
         and call.optional(6) is None
         and not call.wants(3)
         and call.number("softcap") == 0
-        and not windowed(call)
+        and not has_window(call)
     )
     found = by_table(call) if plain else None
     return call.surroundings.run_function(call) if found is None else found
@@ -43,7 +43,7 @@ def mask_counts(mask: Constant) -> bool:
     return mask.type.dtype == "bool" or is_float(mask.type.dtype)
 
 
-def windowed(call: Call) -> bool:
+def has_window(call: Call) -> bool:
     """Return whether the keys that a query sees are bounded on a side."""
     return any(
         name in call.rules.attributes and call.integer(name) >= 0 for name in ("left_window_size", "right_window_size")

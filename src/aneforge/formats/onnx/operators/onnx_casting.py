@@ -43,10 +43,10 @@ def cast_to(call: Call, x: Value, dtype: str) -> Value:
     saturates = "saturate" not in call.rules.attributes or call.flag("saturate")
     if dtype in ("int4", "uint4") and is_float(x.type.dtype):  # past the range the higher bits go, as onnx does it
         x = call.emit.cast(x, "int32")
-    return call.emit.cast(kept_within(call.emit, x, dtype) if saturates else x, dtype)
+    return call.emit.cast(keep_within(call.emit, x, dtype) if saturates else x, dtype)
 
 
-def kept_within(emit: Emitter, x: Value, dtype: str) -> Value:
+def keep_within(emit: Emitter, x: Value, dtype: str) -> Value:
     """Return numbers moved into the range of a small floating type; of any other type nothing is done."""
     if dtype not in LARGEST or x.type.dtype == dtype or not is_float(x.type.dtype):
         return x
@@ -102,7 +102,7 @@ def exponent_of(emit: Emitter, size: Value, layout: Layout) -> Value:
     return emit.unary("clip", exponent, alpha=1.0 - layout.bias, beta=float(layout.bias))
 
 
-def rounded_to(emit: Emitter, x: Value, dtype: str) -> Value:
+def round_to(emit: Emitter, x: Value, dtype: str) -> Value:
     """Return finite numbers rounded to a floating type, which the mathematics of the op table does not do by itself."""
     layout = LAYOUTS[dtype]
     step = emit.unary("exp2", emit.sub(exponent_of(emit, emit.unary("abs", x), layout), float(layout.fraction)))

@@ -9,12 +9,12 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.binding import declared_type
-from aneforge.formats.onnx.call import computed
+from aneforge.formats.onnx.call import build_computed_error
 from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
-from aneforge.formats.shared.unrolling import Rows, chosen, read_condition, stack_values, unroll_loop
+from aneforge.formats.shared.unrolling import Rows, choose, read_condition, stack_values, unroll_loop
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalise_axis
@@ -37,22 +37,26 @@ def branch(call: Call) -> tuple[Held, ...]:
     graphs = call.attribute("then_branch").g, call.attribute("else_branch").g
     if isinstance(condition, Constant):
         taken = graphs[0 if read_condition(condition) else 1]
-        return checked_results(call, call.surroundings.run_body(taken, ()))
+        return check_results(call, call.surroundings.run_body(taken, ()))
     both: list[tuple[Value, ...]] = []
     for graph in graphs:
         results, problem = call.surroundings.try_body(graph, ())
         if problem:  # a branch that is never taken may make no sense, so it is not the branch that is reported
-            raise computed(condition, f"its condition is computed, and a branch cannot be expressed: {problem}")
-        both.append(tensors(call, checked_results(call, results)))
+            raise build_computed_error(
+                condition, f"its condition is computed, and a branch cannot be expressed: {problem}"
+            )
+        both.append(tensors(call, check_results(call, results)))
     if len(both[0]) != len(both[1]):
         raise GraphError("the branches have different numbers of outputs", seen=len(both[1]), limit=len(both[0]))
     for one, other in zip(*both, strict=True):
         if one.type != other.type:
-            raise computed(condition, f"its condition is computed, and its branches give {one.type} and {other.type}")
-    return chosen(call.emit, condition, *both)
+            raise build_computed_error(
+                condition, f"its condition is computed, and its branches give {one.type} and {other.type}"
+            )
+    return choose(call.emit, condition, *both)
 
 
-def checked_results(call: Call, results: tuple[Held, ...]) -> tuple[Held, ...]:
+def check_results(call: Call, results: tuple[Held, ...]) -> tuple[Held, ...]:
     """Return the results of a graph, one for every output of the node.
 
     Raises:
@@ -98,27 +102,27 @@ def loop(call: Call) -> tuple[Held, ...]:
         if known is False:
             break
         if isinstance(condition, Output) and (columns or count is None):
-            raise computed(condition, "how many turns it takes is computed")
-        given = (emit.constant(turn, "int64"), passed(call, condition), *variables)
+            raise build_computed_error(condition, "how many turns it takes is computed")
+        given = (emit.constant(turn, "int64"), pass_condition(call, condition), *variables)
         results = expect_whole(call.surroundings.run_body(body, given))
         news = list(results[1 : 1 + len(variables)])
         variables = (
             news if known else [keep_value(call, condition, new, old) for new, old in zip(news, variables, strict=True)]
         )
-        condition = joined(call, condition, tensors(call, results[:1])[0], known=known)
+        condition = join(call, condition, tensors(call, results[:1])[0], known=known)
         for values, one in zip(columns, results[1 + len(variables) :], strict=True):
             values.append(one)
         turn += 1
-    given = (emit.constant(0, "int64"), passed(call, condition), *variables)
+    given = (emit.constant(0, "int64"), pass_condition(call, condition), *variables)
     return *variables, *stacks(call, columns, body, given)
 
 
-def passed(call: Call, condition: Value | None) -> Value:
+def pass_condition(call: Call, condition: Value | None) -> Value:
     """Return the condition as the body gets it."""
     return call.emit.constant(np.array(1), "bool") if condition is None else condition
 
 
-def joined(call: Call, before: Value | None, after: Value, *, known: bool | None) -> Value | None:
+def join(call: Call, before: Value | None, after: Value, *, known: bool | None) -> Value | None:
     """Return whether the next turn is taken: once a computed condition failed, none is."""
     if call.optional(1) is None:
         return None

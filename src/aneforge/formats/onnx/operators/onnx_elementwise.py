@@ -194,13 +194,13 @@ def is_infinite(call: Call) -> Value:
 @operator("Clip", until=10)
 def clip_by_attributes(call: Call) -> Value:
     """Convert x moved between two numbers."""
-    return elementary.clamped(call.emit, call.value(0), call.number("min"), call.number("max"))
+    return elementary.clamp(call.emit, call.value(0), call.number("min"), call.number("max"))
 
 
 @operator("Clip", since=11)
 def clip(call: Call) -> Value:
     """Convert x moved between two tensors of one number, either of which may be left out."""
-    return elementary.clamped(call.emit, call.value(0), bound(call, 1), bound(call, 2))
+    return elementary.clamp(call.emit, call.value(0), bound(call, 1), bound(call, 2))
 
 
 def bound(call: Call, place: int) -> Value | float | None:

@@ -181,7 +181,7 @@ def pad_by_attributes(call: Call) -> Value:
     """Convert padding whose widths are attributes."""
     x = call.value(0)
     widths = call.integers("pads" if "pads" in call.rules.attributes else "paddings") or ()
-    return surrounded(call, x, widths, tuple(range(x.type.rank)), call.emit.number(call.number("value"), x))
+    return surround(call, x, widths, tuple(range(x.type.rank)), call.emit.number(call.number("value"), x))
 
 
 @operator("Pad", since=11)
@@ -192,10 +192,10 @@ def pad(call: Call) -> Value:
     axes = call.known_integers(3, "the list of axes")
     named = tuple(range(x.type.rank)) if axes is None else normalise_axes(axes, x.type.rank)
     value = call.optional(2)
-    return surrounded(call, x, widths, named, call.emit.number(0, x) if value is None else call.emit.reshape(value, ()))
+    return surround(call, x, widths, named, call.emit.number(0, x) if value is None else call.emit.reshape(value, ()))
 
 
-def surrounded(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...], value: Value) -> Value:
+def surround(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...], value: Value) -> Value:
     """Return a tensor with further elements around it; a negative width cuts."""
     if len(widths) != 2 * len(axes):
         raise GraphError("there are not two widths for each axis", seen=len(widths), limit=2 * len(axes))

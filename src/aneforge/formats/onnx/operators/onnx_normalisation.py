@@ -33,7 +33,7 @@ def batch_norm(call: Call) -> tuple[Value, ...]:
     result, own_mean, own_variance, _ = normalising.norm_of_batch(emit, x, scale, bias, epsilon)
     share = 1 - call.number("momentum")
     running = [
-        normalising.moved_towards(emit, old, new, share) for old, new in ((mean, own_mean), (variance, own_variance))
+        normalising.move_towards(emit, old, new, share) for old, new in ((mean, own_mean), (variance, own_variance))
     ]
     return (result, *running)
 
@@ -54,7 +54,7 @@ def instance_norm(call: Call) -> Value:
     epsilon = call.number("epsilon")
     if x.type.rank in (3, 4) and normalising.all_constant(scale, bias):
         return emit.apply("instance_norm", {"x": x, "gamma": scale, "beta": bias}, epsilon=epsilon)
-    _, centred, variance = normalising.centred_and_variance(emit, x, range(2, x.type.rank))
+    _, centred, variance = normalising.compute_centred_and_variance(emit, x, range(2, x.type.rank))
     parts = normalising.along_channels(emit, scale, x), normalising.along_channels(emit, bias, x)
     return normalising.scaled(emit, emit.mul(centred, normalising.inverse_root(emit, variance, epsilon)), *parts)
 

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.onnx_casting import LAYOUTS, kept_within, rounded_to
+from aneforge.formats.onnx.operators.onnx_casting import LAYOUTS, keep_within, round_to
 from aneforge.formats.onnx.operators.onnx_convolution import convolution
 from aneforge.formats.onnx.registry import operator
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine
@@ -108,7 +108,7 @@ def quantise_tensor(
     if is_integer(dtype):
         low, high = value_range(dtype)
         return emit.cast(emit.unary("clip", steps, alpha=float(low), beta=float(high)), dtype)
-    return emit.cast(kept_within(emit, steps, dtype) if saturates else steps, dtype)
+    return emit.cast(keep_within(emit, steps, dtype) if saturates else steps, dtype)
 
 
 def quotient(emit: Emitter, x: Value, scale: Value) -> Value:
@@ -120,7 +120,7 @@ def quotient(emit: Emitter, x: Value, scale: Value) -> Value:
     given = isinstance(scale, Constant) or comes_in(scale)
     if given or scale.type.dtype not in LAYOUTS:
         return emit.div(x, scale)
-    return rounded_to(emit, emit.div(x, rounded_to(emit, scale, scale.type.dtype)), scale.type.dtype)
+    return round_to(emit, emit.div(x, round_to(emit, scale, scale.type.dtype)), scale.type.dtype)
 
 
 def comes_in(value: Output) -> bool:
@@ -232,10 +232,10 @@ def integer_conv(call: Call) -> Value:
 @operator("QLinearConv")
 def quantised_conv(call: Call) -> Value:
     """Convert a convolution of quantised numbers."""
-    return convolved_codes(call)
+    return convolve_codes(call)
 
 
-def convolved_codes(call: Call) -> Value:
+def convolve_codes(call: Call) -> Value:
     """Return a convolution of quantised numbers: made numbers, convolved, and quantised again."""
     emit = call.emit
     x = dequantise_tensor(emit, call.value(0), one(emit, call.value(1)), one(emit, call.value(2)), "fp32")

@@ -23,7 +23,7 @@ def seed_of(call: Call) -> int:
     return int(np.float32(call.number("seed")).view(np.uint32)) >> 1
 
 
-def drawn(call: Call, shape: tuple[int, ...], dtype: str) -> Value:
+def draw(call: Call, shape: tuple[int, ...], dtype: str) -> Value:
     """Return numbers drawn evenly or from the normal distribution."""
     normal = "Normal" in call.operator
     names = ("mean", "scale") if normal else ("low", "high")
@@ -37,14 +37,14 @@ def drawn(call: Call, shape: tuple[int, ...], dtype: str) -> Value:
 @operator("RandomNormal", "RandomUniform")
 def random(call: Call) -> Value:
     """Convert numbers drawn for a shape."""
-    return drawn(call, check_extents("the shape", call.integers("shape") or ()), call.dtype("dtype"))
+    return draw(call, check_extents("the shape", call.integers("shape") or ()), call.dtype("dtype"))
 
 
 @operator("RandomNormalLike", "RandomUniformLike")
 def random_like(call: Call) -> Value:
     """Convert numbers drawn for the shape of a tensor, in its element type unless another is given."""
     x = call.value(0)
-    return drawn(call, x.type.shape, call.dtype("dtype") if call.has("dtype") else x.type.dtype)
+    return draw(call, x.type.shape, call.dtype("dtype") if call.has("dtype") else x.type.dtype)
 
 
 @operator("Multinomial")

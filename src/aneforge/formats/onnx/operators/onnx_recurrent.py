@@ -267,15 +267,15 @@ def own_layer(
     operands: dict[str, Value | None] = {
         "x": x,
         **dict(zip(("initial_h", "initial_c"), states, strict=False)),
-        "weight_ih": reordered(emit, one.weight, gates),
-        "weight_hh": reordered(emit, one.recurrent, gates),
+        "weight_ih": reorder(emit, one.weight, gates),
+        "weight_hh": reorder(emit, one.recurrent, gates),
     }
     if one.bias is not None and call.operator == "GRU":
-        operands["input_bias"], operands["bias"] = (reordered(emit, part, gates) for part in one.bias)
+        operands["input_bias"], operands["bias"] = (reorder(emit, part, gates) for part in one.bias)
     elif one.bias is not None:
-        operands["bias"] = reordered(emit, emit.add(*one.bias), gates)
+        operands["bias"] = reorder(emit, emit.add(*one.bias), gates)
     if one.peephole is not None:
-        operands["peephole"] = reordered(emit, one.peephole, gates[:3])
+        operands["peephole"] = reorder(emit, one.peephole, gates[:3])
     attributes: dict[str, object] = dict(zip(OWN_ACTIVATIONS[call.operator], (op for op, _ in one.forms), strict=True))
     if call.operator == "GRU":
         attributes["reset_after"] = call.flag("linear_before_reset")
@@ -286,7 +286,7 @@ def own_layer(
     return outputs, tuple(last)
 
 
-def reordered(emit: Emitter, value: Value, order: Sequence[int]) -> Value:
+def reorder(emit: Emitter, value: Value, order: Sequence[int]) -> Value:
     """Return constant rows of gates in another order of the gates."""
     assert isinstance(value, Constant)  # noqa: S101 - the caller has looked
     rows = value.dense()

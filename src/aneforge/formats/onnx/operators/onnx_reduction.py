@@ -33,7 +33,7 @@ REDUCTIONS = {
 def reduction(call: Call) -> Value:
     """Convert a reduction along axes, all of them by default."""
     x = call.value(0)
-    return reducing.reduced(call.emit, REDUCTIONS[call.operator], x, reduced_axes(call, x), keep=call.flag("keepdims"))
+    return reducing.reduce(call.emit, REDUCTIONS[call.operator], x, reduced_axes(call, x), keep=call.flag("keepdims"))
 
 
 def reduced_axes(call: Call, x: Value) -> tuple[int, ...]:

@@ -65,7 +65,7 @@ def upsampled(call: Call, scales: Array) -> Value:
     ]
     alongs = scaled_axes(x, tuple(range(x.type.rank)), scales)
     reading = Reading(mode, "asymmetric", "ceil_if_shrunk")
-    return x if copied(alongs, reading) else resize_axes(call.emit, x, alongs, reading)
+    return x if is_copy(alongs, reading) else resize_axes(call.emit, x, alongs, reading)
 
 
 @operator("Resize", since=11)
@@ -87,11 +87,11 @@ def resize(call: Call) -> Value:
     alongs = scaled_axes(x, axes, call.expect_known(2, "the list of scales")) if scaled else sized_axes(call, x, axes)
     if scaled and reading.transform == "align_corners":
         warn_of_fractions(alongs)
-    if copied(alongs, reading):
+    if is_copy(alongs, reading):
         return x
     if reading.transform == "tf_crop_and_resize":
         alongs = cropped_axes(alongs, axes, call.expect_known(1, "the region of interest"))
-    return extrapolated(call, resize_axes(call.emit, x, alongs, reading), alongs, reading)
+    return extrapolate(call, resize_axes(call.emit, x, alongs, reading), alongs, reading)
 
 
 def scaled_axes(x: Value, axes: Sequence[int], scales: Array) -> dict[int, Along]:
@@ -122,7 +122,7 @@ def warn_of_fractions(alongs: Mapping[int, Along]) -> None:
         )
 
 
-def copied(alongs: Mapping[int, Along], reading: Reading) -> bool:
+def is_copy(alongs: Mapping[int, Along], reading: Reading) -> bool:
     """Return whether a tensor is taken as it is, since its shape stays; warn if ONNX's formula would move elements.
 
     onnxruntime does so whatever the scales are, and PyTorch does in most of its modes. What is cropped is not copied,
@@ -187,7 +187,7 @@ def cropped_axes(alongs: dict[int, Along], axes: Sequence[int], region: Array) -
     }
 
 
-def extrapolated(call: Call, x: Value, alongs: dict[int, Along], reading: Reading) -> Value:
+def extrapolate(call: Call, x: Value, alongs: dict[int, Along], reading: Reading) -> Value:
     """Return a result with a value in place of what was read beyond the source, in the mode that crops."""
     if reading.transform != "tf_crop_and_resize":
         return x

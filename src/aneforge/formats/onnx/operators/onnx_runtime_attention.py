@@ -41,7 +41,7 @@ def attention(call: Call) -> tuple[Held, ...]:
         key, value = emit.concat([emit.at(past, 0, 0), key], 2), emit.concat([emit.at(past, 0, 1), value], 2)
     if call.wants(1):
         present = (emit.concat([emit.expand(key, 0), emit.expand(value, 0)], 0),)
-    return (attended(call, query, key, value, seen=(call.optional(3), call.optional(5))), *present)
+    return (attend(call, query, key, value, seen=(call.optional(3), call.optional(5))), *present)
 
 
 @operator("MultiHeadAttention", domain=RUNTIME_DOMAIN)
@@ -49,11 +49,11 @@ def multi_head_attention(call: Call) -> tuple[Held, ...]:
     """Convert attention of queries to keys and values, which may lie together in one tensor."""
     query, key, value = three_of(call)
     if call.optional(3) is not None:
-        query, key, value = biased(call, (query, key, value))
+        query, key, value = bias(call, (query, key, value))
     emit = call.emit
     if call.optional(6) is not None:
         key, value = emit.concat([call.value(6), key], 2), emit.concat([call.value(7), value], 2)
-    return attended(call, query, key, value, seen=(call.optional(4), call.optional(5))), key, value
+    return attend(call, query, key, value, seen=(call.optional(4), call.optional(5))), key, value
 
 
 def three_of(call: Call) -> tuple[Value, Value, Value]:
@@ -83,7 +83,7 @@ def along_fourth(call: Call, packed: Value, count: int) -> list[Value]:
     return [call.emit.at(packed, 3, place) for place in range(count)]
 
 
-def biased(call: Call, parts: Sequence[Value]) -> tuple[Value, Value, Value]:
+def bias(call: Call, parts: Sequence[Value]) -> tuple[Value, Value, Value]:
     """Return queries, keys and values with their parts of one bias."""
     widths = [one.type.shape[1] * one.type.shape[3] for one in parts]
     shifts = parts_of(call, call.value(3), widths)
@@ -117,7 +117,7 @@ def split_heads(call: Call, x: Value, heads: int | None = None) -> Value:
     return call.emit.transpose(call.emit.reshape(x, (batch, length, count, each)), (0, 2, 1, 3))
 
 
-def attended(call: Call, query: Value, key: Value, value: Value, *, seen: tuple[Value | None, Value | None]) -> Value:
+def attend(call: Call, query: Value, key: Value, value: Value, *, seen: tuple[Value | None, Value | None]) -> Value:
     """Return attention as [batch, length, heads · width]; `seen` are the mask of keys, and what is added to scores."""
     mask = mask_of(call, query, key, seen[0])
     if seen[1] is not None:

@@ -203,13 +203,13 @@ def embed_norm(call: Call) -> tuple[Held, ...]:
 def fused_matmul(call: Call) -> Value:
     """Convert alpha times a product of matrices, which are transposed, or lie around their batches, as asked."""
     emit = call.emit
-    left = turned(call, call.value(0), "A")
-    right = turned(call, call.value(1), "B")
+    left = turn(call, call.value(0), "A")
+    right = turn(call, call.value(1), "B")
     product = emit.matmul(left, right)
     return product if call.number("alpha") == 1 else emit.mul(product, call.number("alpha"))
 
 
-def turned(call: Call, x: Value, which: str) -> Value:
+def turn(call: Call, x: Value, which: str) -> Value:
     """Return an operand as [batches, rows, columns]: rows may lie in front of the batches, and both be exchanged."""
     batches = f"transBatch{which}"
     if x.type.rank < 2:
@@ -225,7 +225,7 @@ def fused_conv(call: Call) -> Value:
     """Convert a convolution, a sum with what goes around it, and an activation."""
     result = add_parts(call, convolution(call, call.value(0), call.value(1), call.optional(2)), call.optional(3))
     parameters = tuple(call.attribute("activation_params").floats) if call.has("activation_params") else ()
-    return activated(call, result, parameters)
+    return activate(call, result, parameters)
 
 
 @operator("FusedGemm", domain=RUNTIME_DOMAIN)
@@ -235,10 +235,10 @@ def fused_gemm(call: Call) -> Value:
     attributes = {name: call.number(name) for name in ("alpha", "beta")}
     turns = {name: call.integer(name) for name in ("transA", "transB")}
     product = call.standard("Gemm", call.value(0), call.value(1), call.optional(2), **attributes, **turns)
-    return activated(call, product, tuple(call.number(name) for name in names))
+    return activate(call, product, tuple(call.number(name) for name in names))
 
 
-def activated(call: Call, x: Value, parameters: Sequence[float]) -> Value:
+def activate(call: Call, x: Value, parameters: Sequence[float]) -> Value:
     """Return a fused activation of a tensor.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.onnx_quantisation import convolved_codes
+from aneforge.formats.onnx.operators.onnx_quantisation import convolve_codes
 from aneforge.formats.onnx.operators.onnx_runtime_layers import channels_first, channels_last
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.onnx.rules import RUNTIME_DOMAIN
@@ -31,14 +31,14 @@ MIDDLE_BITS = (2, 4, 8)
 """Widths that `MatMulNBits` packs into bytes, the lowest bits first."""
 
 
-def opened(call: Call, place: int, scale: int, zero: int, **attributes: int) -> Value:
+def dequantise_by_place(call: Call, place: int, scale: int, zero: int, **attributes: int) -> Value:
     """Return quantised numbers as numbers: inputs are named by their places."""
     return call.standard(
         "DequantizeLinear", call.value(place), flat(call, call.value(scale)), point(call, zero), **attributes
     )
 
 
-def closed(call: Call, x: Value, scale: int, zero: int) -> Value:
+def quantise_by_place(call: Call, x: Value, scale: int, zero: int) -> Value:
     """Return numbers quantised by a scale and a zero point, which are named by their places."""
     return call.standard("QuantizeLinear", x, flat(call, call.value(scale)), point(call, zero))
 
@@ -65,25 +65,27 @@ def linear(call: Call) -> Value:
 @operator("QLinearAdd", "QLinearMul", domain=RUNTIME_DOMAIN)
 def quantised_pair(call: Call) -> Value:
     """Convert a sum or a product of elements."""
-    result = call.standard(call.operator.removeprefix("QLinear"), opened(call, 0, 1, 2), opened(call, 3, 4, 5))
-    return closed(call, result, 6, 7)
+    result = call.standard(
+        call.operator.removeprefix("QLinear"), dequantise_by_place(call, 0, 1, 2), dequantise_by_place(call, 3, 4, 5)
+    )
+    return quantise_by_place(call, result, 6, 7)
 
 
 @operator("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", domain=RUNTIME_DOMAIN)
 def quantised_function(call: Call) -> Value:
     """Convert a function of elements, or a softmax: before version 13 that went over all axes from one on."""
-    x, emit = opened(call, 0, 1, 2), call.emit
+    x, emit = dequantise_by_place(call, 0, 1, 2), call.emit
     name = call.operator.removeprefix("QLinear")
     if name == "LeakyRelu":
-        return closed(call, call.standard(name, x, alpha=call.number("alpha")), 3, 4)
+        return quantise_by_place(call, call.standard(name, x, alpha=call.number("alpha")), 3, 4)
     if name == "Sigmoid":
-        return closed(call, call.standard(name, x), 3, 4)
+        return quantise_by_place(call, call.standard(name, x), 3, 4)
     axis = call.axis(x.type.rank)
     together = x.type.shape
     if call.integer("opset") < SOFTMAX_ALONG_ONE:
         together = (*together[:axis], math.prod(together[axis:]))
     result = call.standard("Softmax", emit.reshape(x, together), axis=axis)
-    return closed(call, emit.reshape(result, x.type.shape), 3, 4)
+    return quantise_by_place(call, emit.reshape(result, x.type.shape), 3, 4)
 
 
 @operator("QLinearConcat", domain=RUNTIME_DOMAIN)
@@ -95,30 +97,40 @@ def quantised_concat(call: Call) -> Value:
     """
     if len(call.inputs) < 5 or len(call.inputs) % 3 != 2:
         raise GraphError("each of its tensors must have a scale and a zero point", seen=len(call.inputs))
-    parts = [opened(call, place, place + 1, place + 2) for place in range(2, len(call.inputs), 3)]
-    return closed(call, call.emit.concat(parts, call.axis(parts[0].type.rank)), 0, 1)
+    parts = [dequantise_by_place(call, place, place + 1, place + 2) for place in range(2, len(call.inputs), 3)]
+    return quantise_by_place(call, call.emit.concat(parts, call.axis(parts[0].type.rank)), 0, 1)
 
 
 @operator("QLinearWhere", domain=RUNTIME_DOMAIN)
 def quantised_choice(call: Call) -> Value:
     """Convert a choice between elements of two tensors."""
-    return closed(call, call.standard("Where", call.value(0), opened(call, 1, 2, 3), opened(call, 4, 5, 6)), 7, 8)
+    return quantise_by_place(
+        call,
+        call.standard("Where", call.value(0), dequantise_by_place(call, 1, 2, 3), dequantise_by_place(call, 4, 5, 6)),
+        7,
+        8,
+    )
 
 
 @operator("QLinearReduceMean", domain=RUNTIME_DOMAIN)
 def quantised_mean(call: Call) -> Value:
     """Convert a mean along axes."""
     axes = call.emit.constant(call.integers("axes") or (), "int64")
-    return closed(
-        call, call.standard("ReduceMean", opened(call, 0, 1, 2), axes, keepdims=call.integer("keepdims")), 3, 4
+    return quantise_by_place(
+        call,
+        call.standard("ReduceMean", dequantise_by_place(call, 0, 1, 2), axes, keepdims=call.integer("keepdims")),
+        3,
+        4,
     )
 
 
 @operator("QLinearGlobalAveragePool", domain=RUNTIME_DOMAIN)
 def quantised_global_average(call: Call) -> Value:
     """Convert the mean over all places."""
-    pooled = call.standard("GlobalAveragePool", channels_first(call, opened(call, 0, 1, 2), "channels_last"))
-    return closed(call, channels_last(call, pooled, "channels_last"), 3, 4)
+    pooled = call.standard(
+        "GlobalAveragePool", channels_first(call, dequantise_by_place(call, 0, 1, 2), "channels_last")
+    )
+    return quantise_by_place(call, channels_last(call, pooled, "channels_last"), 3, 4)
 
 
 @operator("QLinearAveragePool", domain=RUNTIME_DOMAIN)
@@ -127,13 +139,13 @@ def quantised_average(call: Call) -> Value:
     lists = {name: list(call.integers(name) or ()) for name in ("kernel_shape", "pads", "strides")}
     pooled = call.standard(
         "AveragePool",
-        channels_first(call, opened(call, 0, 1, 2), "channels_last"),
+        channels_first(call, dequantise_by_place(call, 0, 1, 2), "channels_last"),
         auto_pad=call.text("auto_pad"),
         ceil_mode=call.integer("ceil_mode"),
         count_include_pad=call.integer("count_include_pad"),
         **{name: listed for name, listed in lists.items() if listed},
     )
-    return closed(call, channels_last(call, pooled, "channels_last"), 3, 4)
+    return quantise_by_place(call, channels_last(call, pooled, "channels_last"), 3, 4)
 
 
 @operator("QLinearConv", domain=RUNTIME_DOMAIN)
@@ -147,7 +159,7 @@ def quantised_convolution(call: Call) -> Value:
         raise UnsupportedNodeError(
             Reason.FORM, "its channels are last", workaround="save with ORT_ENABLE_EXTENDED or less"
         )
-    return convolved_codes(call)
+    return convolve_codes(call)
 
 
 # Products.
@@ -158,7 +170,7 @@ def quantised_gemm(call: Call) -> Value:
     """Convert alpha · A · B plus integers in steps of both scales; quantised where a scale for it is given."""
     emit = call.emit
     columns = 0 if call.flag("transB") else 1
-    left, right = opened(call, 0, 1, 2), opened(call, 3, 4, 5, axis=columns)
+    left, right = dequantise_by_place(call, 0, 1, 2), dequantise_by_place(call, 3, 4, 5, axis=columns)
     scaled = call.number("alpha")
     product = call.standard(
         "Gemm", left, right, alpha=scaled, transA=call.integer("transA"), transB=call.integer("transB")
@@ -166,7 +178,7 @@ def quantised_gemm(call: Call) -> Value:
     if call.optional(6) is not None:
         step = emit.mul(emit.mul(flat(call, call.value(1)), flat(call, call.value(4))), scaled)
         product = emit.add(product, emit.mul(emit.cast(call.value(6), product.type.dtype), step))
-    return product if call.optional(7) is None else closed(call, product, 7, 8)
+    return product if call.optional(7) is None else quantise_by_place(call, product, 7, 8)
 
 
 @operator("MatMulIntegerToFloat", domain=RUNTIME_DOMAIN)
@@ -186,7 +198,7 @@ def product_of(call: Call, left: tuple[Value, Value, Value | None], places: tupl
     """Return a quantised matrix times another, which is named by the places of codes, scale, zero point and bias."""
     codes, scale, zero, bias = places
     weights = call.value(codes)
-    second = opened(call, codes, scale, zero, axis=weights.type.rank - 1)
+    second = dequantise_by_place(call, codes, scale, zero, axis=weights.type.rank - 1)
     parts = (left[0], *(None if one is None else flat(call, one) for one in left[1:]))
     product = call.emit.matmul(call.standard("DequantizeLinear", *parts), second)
     return product if call.optional(bias) is None else call.emit.add(product, call.value(bias))
@@ -207,7 +219,7 @@ def packed_product(call: Call) -> Value:
     if min(rows, columns, block) < 1:
         raise GraphError("K, N and block_size are not all 1 or more", seen=f"{rows}, {columns} and {block}")
     blocks = -(-rows // block)
-    codes = unpacked(call.expect_known(1, "the packed weights"), bits, columns, blocks * block)[:, :rows]
+    codes = unpack(call.expect_known(1, "the packed weights"), bits, columns, blocks * block)[:, :rows]
     x, scales, emit = call.value(0), call.value(2), call.emit
     zeros = call.optional(3)
     if zeros is None:
@@ -218,13 +230,13 @@ def packed_product(call: Call) -> Value:
             raise GraphError("the zero points have the wrong size", seen=shift.size, limit=columns * blocks)
         shift = shift.reshape(columns, blocks)
     else:
-        shift = unpacked(call.expect_known(3, "the zero points"), bits, columns, blocks)
-    weight = packed_weights(call, codes, shift, emit.reshape(scales, (columns, blocks)), block)
+        shift = unpack(call.expect_known(3, "the zero points"), bits, columns, blocks)
+    weight = pack_weights(call, codes, shift, emit.reshape(scales, (columns, blocks)), block)
     product = emit.apply("linear", {"x": x, "weight": weight})
     return product if call.optional(5) is None else emit.add(product, call.value(5))
 
 
-def unpacked(packed: Array, bits: int, lines: int, count: int) -> Array:
+def unpack(packed: Array, bits: int, lines: int, count: int) -> Array:
     """Return so many codes in every line, of a few bits each, from bytes that hold the first in their lowest bits.
 
     Raises:
@@ -239,7 +251,7 @@ def unpacked(packed: Array, bits: int, lines: int, count: int) -> Array:
     return codes.reshape(lines, -1)[:, :count]
 
 
-def packed_weights(call: Call, codes: Array, shift: Array, scales: Value, block: int) -> Value:
+def pack_weights(call: Call, codes: Array, shift: Array, scales: Value, block: int) -> Value:
     """Return weights in the encoding of the op table for blocks, or as numbers where it has none."""
     columns, rows = codes.shape
     if rows % block == 0 and isinstance(scales, Constant) and np.issubdtype(shift.dtype, np.integer):

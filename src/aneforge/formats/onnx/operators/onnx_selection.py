@@ -120,11 +120,11 @@ def best_boxes(corners: Array, scores: Array, most: int, overlap: np.float32, le
     while waiting.size and len(chosen) < most:
         best, waiting = int(waiting[0]), waiting[1:]
         chosen.append(best)
-        waiting = waiting[~(shared_parts(corners[best], corners[waiting]) > overlap)]
+        waiting = waiting[~(compute_shared_parts(corners[best], corners[waiting]) > overlap)]
     return chosen
 
 
-def shared_parts(one: Array, others: Array) -> Array:
+def compute_shared_parts(one: Array, others: Array) -> Array:
     """Return how much a box shares with others, as a part of what both cover; without an area it is nothing."""
     sides = np.minimum(one[2:], others[:, 2:]) - np.maximum(one[:2], others[:, :2])
     shared = np.where((sides > 0).all(axis=1), sides.prod(axis=1), 0)

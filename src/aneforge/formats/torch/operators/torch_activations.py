@@ -30,7 +30,7 @@ def bounded(call: Call) -> Value:
     low, high = (0.0, 6.0) if call.operator == "relu6" else (call.number("min_val"), call.number("max_val"))
     if is_float(x.type.dtype) and (low, high) == (0, 6):
         return emit.unary("relu6", x)
-    return elementary.clamped(emit, x, low, high)
+    return elementary.clamp(emit, x, low, high)
 
 
 @operator("leaky_relu")

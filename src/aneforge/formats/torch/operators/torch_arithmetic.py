@@ -50,13 +50,13 @@ def sum_or_difference(call: Call) -> Value:
         x, y = y, x
     alpha = call.number("alpha") if call.has("alpha") else 1
     if alpha != 1:
-        y = scaled(emit, y, alpha)
+        y = scale(emit, y, alpha)
         if call.operator == "rsub":
-            x, y = scaled(emit, call.operand("other", dtype), 1), scaled(emit, call.operand("self", dtype), alpha)
+            x, y = scale(emit, call.operand("other", dtype), 1), scale(emit, call.operand("self", dtype), alpha)
     return emit.binary("add" if call.operator == "add" else "sub", x, y)
 
 
-def scaled(emit: Emitter, x: Value, factor: float) -> Value:
+def scale(emit: Emitter, x: Value, factor: float) -> Value:
     """Return x times a number."""
     if factor == 1:
         return x
@@ -77,7 +77,7 @@ def added_pair(call: Call) -> Value:
     emit, dtype = call.emit, call.dtype()
     x, y, z = (call.operand(name, dtype) for name in ("self", "tensor1", "tensor2"))
     both = emit.binary("mul", y, z) if call.operator == "addcmul" else emit.div(y, z)
-    return emit.binary("add", x, scaled(emit, both, call.number("value")))
+    return emit.binary("add", x, scale(emit, both, call.number("value")))
 
 
 @operator("lerp")
@@ -103,7 +103,7 @@ def quotient(call: Call) -> Value:
     if not mode:
         return emit.div(x, y)
     if mode == "trunc":
-        return elementary.truncated(emit, emit.div(x, y)) if is_float(dtype) else emit.div(x, y)
+        return elementary.truncate(emit, emit.div(x, y)) if is_float(dtype) else emit.div(x, y)
     return floor_quotient(emit, x, y)
 
 
@@ -135,7 +135,7 @@ def remainder(call: Call) -> Value:
 def signed_remainder(call: Call) -> Value:
     """Convert the remainder that has the sign of the dividend."""
     x, y = pair(call, call.dtype())
-    return elementary.signed_remainder(call.emit, x, y)
+    return elementary.compute_signed_remainder(call.emit, x, y)
 
 
 @operator("pow")
@@ -237,7 +237,7 @@ def clamp(call: Call) -> Value:
     """Convert x moved between two bounds, either of which may be left out; where they cross, the upper one counts."""
     dtype = call.dtype()
     least, most = (call.operand(name, dtype) if call.has(name) else None for name in ("min", "max"))
-    return elementary.clamped(call.emit, call.operand("self", dtype), least, most)
+    return elementary.clamp(call.emit, call.operand("self", dtype), least, most)
 
 
 @operator(*COMPARISONS)

@@ -50,7 +50,7 @@ def attention(call: Call) -> Value:
     added = None if mask is None else add_mask(emit, mask, query.type.dtype)
     operands = {"query": query, "key": key, "value": value, "attn_mask": added}
     result = emit.apply("sdpa", operands, scale=scale, is_causal=causal)
-    return result if mask is None or sees_something(mask) else guarded(emit, result, mask)
+    return result if mask is None or sees_something(mask) else guard(emit, result, mask)
 
 
 def sees_something(mask: Value) -> bool:
@@ -58,7 +58,7 @@ def sees_something(mask: Value) -> bool:
     return leaves_a_key(mask.dense()) if isinstance(mask, Constant) else mask.type.dtype != "bool"
 
 
-def guarded(emit: Emitter, result: Value, mask: Value) -> Value:
+def guard(emit: Emitter, result: Value, mask: Value) -> Value:
     """Return attention with 0 for queries that see no key."""
     if mask.type.dtype != "bool":
         mask = emit.binary("greater", mask, -math.inf)

@@ -34,11 +34,13 @@ def embedding_bag(call: Call) -> tuple[Value, ...]:
         rows = emit.mul(rows, emit.expand(weights, -1))
     offsets, mode = call.value("offsets"), call.integer("mode")
     known = isinstance(offsets, Constant)
-    result = known_bags(call, rows, offsets.dense().ravel().tolist(), mode) if known else open_bags(call, rows, mode)
+    result = (
+        read_known_bags(call, rows, offsets.dense().ravel().tolist(), mode) if known else open_bags(call, rows, mode)
+    )
     return result, *[emit.empty((0,), "int64")] * 3
 
 
-def known_bags(call: Call, rows: Value, starts: list[int], mode: int) -> Value:
+def read_known_bags(call: Call, rows: Value, starts: list[int], mode: int) -> Value:
     """Return the bags that begin at known places."""
     emit = call.emit
     ends = starts[1:] if call.flag("include_last_offset") else [*starts[1:], rows.type.shape[0]]

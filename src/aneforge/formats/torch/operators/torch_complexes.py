@@ -60,7 +60,7 @@ PRODUCTS = {"mm": "mat2", "bmm": "mat2", "matmul": "other", "mv": "vec", "dot": 
 @complex_operator(*MOVING)
 def moved(call: Call) -> Held:
     """Convert an operator that does with either part what it does with real numbers."""
-    return joined(by_part(call, real_of), by_part(call, imaginary_of))
+    return join(by_part(call, real_of), by_part(call, imaginary_of))
 
 
 @complex_operator(*JOINING)
@@ -69,9 +69,9 @@ def together(call: Call) -> Held:
     names = JOINING[call.operator]
     if isinstance(call.arguments.get("alpha"), Complex):
         raise UnsupportedNodeError(Reason.DTYPE, "its factor is complex")
-    arguments = {name: widened(call, held) if name in names else held for name, held in call.arguments.items()}
+    arguments = {name: widen(call, held) if name in names else held for name, held in call.arguments.items()}
     whole = replace(call, arguments=arguments)
-    return joined(by_part(whole, real_of), by_part(whole, imaginary_of))
+    return join(by_part(whole, real_of), by_part(whole, imaginary_of))
 
 
 @complex_operator(*FILLING)
@@ -83,14 +83,14 @@ def filled(call: Call) -> Held:
     if isinstance(number, Complex):
         pair = tuple(cast("Constant", one).dense().item() for one in (number.real, number.imaginary))
     real, imaginary = (replace(call, arguments={**call.arguments, name: one}) for one in pair)
-    return joined(by_part(real, real_of), by_part(imaginary, imaginary_of))
+    return join(by_part(real, real_of), by_part(imaginary, imaginary_of))
 
 
 @complex_operator(*MAKING)
 def build_complex(call: Call) -> Held:
     """Convert a tensor of zeros or ones."""
     real = by_part(call, real_of)
-    return joined(real, call.emit.mul(cast("Value", real), 0.0))
+    return join(real, call.emit.mul(cast("Value", real), 0.0))
 
 
 def by_part(call: Call, part: Callable[[Held], Held]) -> Held:
@@ -120,17 +120,17 @@ def imaginary_of(held: Held) -> Held:
     return held.imaginary if isinstance(held, Complex) else held
 
 
-def joined(real: Held, imaginary: Held) -> Held:
+def join(real: Held, imaginary: Held) -> Held:
     """Return two parts, or two lists of them, as complex numbers."""
     if isinstance(real, tuple) and isinstance(imaginary, tuple):
-        return tuple(joined(one, other) for one, other in zip(real, imaginary, strict=True))
+        return tuple(join(one, other) for one, other in zip(real, imaginary, strict=True))
     return Complex(cast("Value", real), cast("Value", imaginary))
 
 
-def widened(call: Call, held: Held) -> Held:
+def widen(call: Call, held: Held) -> Held:
     """Return numbers as complex ones, lists entry by entry."""
     if isinstance(held, tuple):
-        return tuple(widened(call, one) for one in held)
+        return tuple(widen(call, one) for one in held)
     if held is None or isinstance(held, Complex):
         return held
     if is_number(held):
@@ -152,7 +152,7 @@ def parts_in(call: Call, held: Held, dtype: str) -> Complex:
 
 def complex_of(call: Call, name: str) -> Complex:
     """Return an argument as complex numbers."""
-    found = widened(call, call.arguments.get(name))
+    found = widen(call, call.arguments.get(name))
     if isinstance(found, Complex):
         return found
     raise GraphError(f"argument {name!r} holds no numbers")
@@ -248,11 +248,11 @@ def product(call: Call) -> Held:
         factor = call.arguments[other]
         if not isinstance(factor, Complex):
             x = complex_of(call, one)
-            return Complex(scaled(call, x.real, factor), scaled(call, x.imaginary, factor))
+            return Complex(scale(call, x.real, factor), scale(call, x.imaginary, factor))
     return multiply_complex(call, complex_of(call, "self"), complex_of(call, "other"))
 
 
-def scaled(call: Call, x: Value, factor: Held) -> Value:
+def scale(call: Call, x: Value, factor: Held) -> Value:
     """Return a part times a real tensor or number."""
     dtype = part_type(cast("torch.dtype", call.result_types[0]))
     x = call.emit.cast(x, dtype)
@@ -274,7 +274,7 @@ def quotient(call: Call) -> Held:
     emit, divisor = call.emit, call.arguments["other"]
     x = complex_of(call, "self")
     if isinstance(divisor, Complex):
-        return divided(call, x, divisor)
+        return divide(call, x, divisor)
     dtype = part_type(cast("torch.dtype", call.result_types[0]))
     under = divisor if is_number(divisor) else emit.cast(cast("Value", divisor), dtype)
     real, imaginary = (emit.div(emit.cast(one, dtype), cast("Value", under)) for one in (x.real, x.imaginary))
@@ -286,10 +286,10 @@ def reciprocal(call: Call) -> Held:
     """Convert one over complex numbers."""
     x = complex_of(call, "self")
     one = call.emit.constant(1, x.real.type.dtype)
-    return divided(call, Complex(one, call.emit.constant(0, x.real.type.dtype)), x)
+    return divide(call, Complex(one, call.emit.constant(0, x.real.type.dtype)), x)
 
 
-def divided(call: Call, x: Complex, y: Complex) -> Complex:
+def divide(call: Call, x: Complex, y: Complex) -> Complex:
     """Return a quotient of complex numbers."""
     emit = call.emit
     raised = multiply_complex(call, x, Complex(y.real, emit.negative(y.imaginary)))

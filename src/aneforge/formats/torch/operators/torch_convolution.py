@@ -40,7 +40,7 @@ def convolution(call: Call) -> Value:
     whole = x.type.rank == weight.type.rank
     batch = x if whole else emit.expand(x, 0)
     if call.flag("transposed"):
-        result = convolved_back(call, batch, weight, bias, count)
+        result = convolve_back(call, batch, weight, bias, count)
     else:
         windows = windows_of(call, batch, weight.type.shape[-count:])
         result = convolve(emit, batch, weight, bias, windows, call.integer("groups"))
@@ -60,7 +60,7 @@ def windows_of(call: Call, x: Value, lengths: Sequence[int]) -> list[Window]:
     ]
 
 
-def convolved_back(call: Call, x: Value, weight: Value, bias: Value | None, count: int) -> Value:
+def convolve_back(call: Call, x: Value, weight: Value, bias: Value | None, count: int) -> Value:
     """Return a transposed convolution."""
     extra = call.per_axis("output_padding", count, 0)
     windows: list[Window] = []
@@ -94,7 +94,7 @@ def batched(emit: Emitter, x: Value, count: int) -> Value:
     return x if x.type.rank == count + 2 else emit.reshape(x, (*[1] * (count + 2 - len(shape)), *shape))
 
 
-def unbatched(emit: Emitter, result: Value, x: Value, count: int) -> Value:
+def unbatch(emit: Emitter, result: Value, x: Value, count: int) -> Value:
     """Return a result with as many axes as the operand has."""
     return emit.reshape(result, (*x.type.shape[:-count], *result.type.shape[-count:]))
 
@@ -117,7 +117,7 @@ def average_pool(call: Call) -> Value:
         return emit.empty((*x.type.shape[:-count], *places), x.type.dtype)
     divisor = call.integer("divisor_override") if call.has("divisor_override") else None
     result = average(emit, full, windows, places, counted=call.flag("count_include_pad"), divisor=divisor)
-    return unbatched(emit, result, x, count)
+    return unbatch(emit, result, x, count)
 
 
 @operator("max_pool1d", "max_pool2d", "max_pool3d")
@@ -127,7 +127,7 @@ def max_pool(call: Call) -> Value:
     if not x.type.size:
         return emit.empty(call.shape() or (), x.type.dtype)
     full = batched(emit, x, count)
-    return unbatched(emit, largest(emit, full, *pooled_windows(call, full, count)), x, count)
+    return unbatch(emit, largest(emit, full, *pooled_windows(call, full, count)), x, count)
 
 
 @operator("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
@@ -140,7 +140,7 @@ def max_pool_with_places(call: Call) -> tuple[Value, Value]:
     full = batched(emit, x, count)
     windows, places = pooled_windows(call, full, count)
     values, at = largest_with_places(emit, full, windows, places, columns=False, within_image=True)
-    return unbatched(emit, values, x, count), unbatched(emit, at, x, count)
+    return unbatch(emit, values, x, count), unbatch(emit, at, x, count)
 
 
 def adaptive_bounds(emit: Emitter, extent: int, count: int) -> tuple[Array, Array]:
@@ -182,17 +182,17 @@ def adaptive_average(call: Call) -> Value:
     if all(extent % size == 0 for extent, size in zip(extents, sizes, strict=True)):
         lengths = [extent // size for extent, size in zip(extents, sizes, strict=True)]
         windows = [Window(extent, length, length, 1, 0, 0) for extent, length in zip(extents, lengths, strict=True)]
-        return unbatched(emit, plain(emit, "avg_pool", batched(emit, x, count), windows), x, count)
+        return unbatch(emit, plain(emit, "avg_pool", batched(emit, x, count), windows), x, count)
     result = x
     for number, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
         weights = adaptive_parts(emit, extent, size)
         axis = x.type.rank - count + number
-        product = emit.matmul(emit.moved(rowed(emit, result), axis, -1), emit.constant(weights, x.type.dtype))
+        product = emit.matmul(emit.moved(as_rows(emit, result), axis, -1), emit.constant(weights, x.type.dtype))
         result = emit.moved(product, -1, axis)
     return result
 
 
-def rowed(emit: Emitter, x: Value) -> Value:
+def as_rows(emit: Emitter, x: Value) -> Value:
     """Return a tensor with at least two axes, so that it can be multiplied by a matrix."""
     return x if x.type.rank > 1 else emit.expand(x, 0)
 
@@ -227,7 +227,7 @@ def adaptive_largest(call: Call) -> tuple[Value, Value]:
     chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
     known = emit.constant(np.broadcast_to(table, seen.type.shape), "int64")
     found = emit.apply("gather_along_axis", {"x": known, "indices": chosen}, axis=-1)
-    return unbatched(emit, values, x, count), unbatched(emit, emit.reshape(found, found.type.shape[:-1]), x, count)
+    return unbatch(emit, values, x, count), unbatch(emit, emit.reshape(found, found.type.shape[:-1]), x, count)
 
 
 @operator("im2col")

@@ -63,7 +63,7 @@ def any_function(call: Call) -> Value:
 def cut(call: Call) -> Value:
     """Convert the whole part: towards 0."""
     x, emit = call.value("self"), call.emit
-    return elementary.truncated(emit, x) if is_float(x.type.dtype) else x
+    return elementary.truncate(emit, x) if is_float(x.type.dtype) else x
 
 
 @operator("round")

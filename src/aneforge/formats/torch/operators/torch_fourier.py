@@ -26,26 +26,26 @@ ROOT_SCALED, SCALED = 1, 2
 def of_real(call: Call) -> Held:
     """Convert a transform of real numbers: the last axis alone may be cut to the half that says all."""
     x, axes = call.value("self"), transformed_axes(call)
-    scale = normalised(call, [x.type.shape[axis] for axis in axes])
+    scale = find_normalising_factor(call, [x.type.shape[axis] for axis in axes])
     last = x.type.shape[axes[-1]]
     count = last // 2 + 1 if call.flag("onesided") else last
     found = Complex(*transform_pair(call.emit, x, None, axes[-1], count))
-    return rescaled(call, along_axes(call, found, axes[:-1]), scale)
+    return rescale(call, along_axes(call, found, axes[:-1]), scale)
 
 
 @complex_operator("_fft_c2c")
 def of_complex(call: Call) -> Held:
     """Convert a transform, or its inverse."""
     x, axes = complex_of(call, "self"), transformed_axes(call)
-    scale = normalised(call, [x.real.type.shape[axis] for axis in axes])
-    return rescaled(call, along_axes(call, x, axes, back=not call.flag("forward")), scale)
+    scale = find_normalising_factor(call, [x.real.type.shape[axis] for axis in axes])
+    return rescale(call, along_axes(call, x, axes, back=not call.flag("forward")), scale)
 
 
 @complex_operator("_fft_c2r")
 def to_real(call: Call) -> Held:
     """Convert the inverse transform of the half that says all to real numbers."""
     x, axes, length = complex_of(call, "self"), transformed_axes(call), call.integer("last_dim_size")
-    scale = normalised(call, [*(x.real.type.shape[axis] for axis in axes[:-1]), length])
+    scale = find_normalising_factor(call, [*(x.real.type.shape[axis] for axis in axes[:-1]), length])
     found = along_axes(call, x, axes[:-1], back=True)
     return real_signal(call.emit, found.real, found.imaginary, axes[-1], length, scale)
 
@@ -71,12 +71,12 @@ def transformed_axes(call: Call) -> tuple[int, ...]:
     return found
 
 
-def normalised(call: Call, lengths: Iterable[int]) -> float:
+def find_normalising_factor(call: Call, lengths: Iterable[int]) -> float:
     """Return the factor of a transform over axes of some lengths."""
     count = float(np.prod([*lengths]))
     return {ROOT_SCALED: count**-0.5, SCALED: 1 / count}.get(call.integer("normalization"), 1.0)
 
 
-def rescaled(call: Call, x: Complex, scale: float) -> Complex:
+def rescale(call: Call, x: Complex, scale: float) -> Complex:
     """Return complex numbers times a number."""
     return x if scale == 1 else Complex(call.emit.mul(x.real, scale), call.emit.mul(x.imaginary, scale))

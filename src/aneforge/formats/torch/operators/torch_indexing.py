@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
 
 
-def counted_back(emit: Emitter, indices: Value, extent: int) -> Value:
+def count_back(emit: Emitter, indices: Value, extent: int) -> Value:
     """Return places counted from the front: a negative one counts from the end."""
     if isinstance(indices, Constant):
         found = indices.dense()
@@ -44,7 +44,7 @@ def gathered(emit: Emitter, x: Value, indices: Value, axis: int) -> Value:
     shape = (*x.type.shape[:axis], *indices.type.shape, *x.type.shape[axis + 1 :])
     if 0 in shape:
         return emit.empty(shape, x.type.dtype)
-    places = counted_back(emit, indices, x.type.shape[axis])
+    places = count_back(emit, indices, x.type.shape[axis])
     return emit.apply("gather", {"x": x, "indices": places}, axis=axis)
 
 
@@ -76,11 +76,11 @@ def gather(call: Call) -> Value:
     if not indices.type.size:
         return emit.empty(indices.type.shape, x.type.dtype)
     bounds = {one: range(extent) for one, extent in enumerate(indices.type.shape) if one != axis}
-    places = counted_back(emit, indices, x.type.shape[axis])
+    places = count_back(emit, indices, x.type.shape[axis])
     return emit.apply("gather_along_axis", {"x": emit.region(x, bounds), "indices": places}, axis=axis)
 
 
-def listed_indices(call: Call) -> list[Value | None]:
+def list_indices(call: Call) -> list[Value | None]:
     """Return the tensors that index the first axes; None for an axis that is kept whole."""
     found = call.arguments.get("indices")
     return [one if isinstance(one, Output | Constant) else None for one in (found if isinstance(found, tuple) else ())]
@@ -95,7 +95,7 @@ def whole_indices(emit: Emitter, x: Value, indices: Sequence[Value | None]) -> l
     found: list[Value | None] = []
     for one in indices:
         if one is None or one.type.dtype not in ("bool", "uint8"):
-            found.append(None if one is None else counted_back(emit, one, x.type.shape[len(found)]))
+            found.append(None if one is None else count_back(emit, one, x.type.shape[len(found)]))
             continue
         if not isinstance(one, Constant):
             raise UnsupportedNodeError(
@@ -111,11 +111,11 @@ def whole_indices(emit: Emitter, x: Value, indices: Sequence[Value | None]) -> l
 def index(call: Call) -> Value:
     """Convert indexing by tensors: those that are given broadcast together, and their axes become theirs."""
     x, emit = call.value("self"), call.emit
-    indices = whole_indices(emit, x, listed_indices(call))
+    indices = whole_indices(emit, x, list_indices(call))
     given = [axis for axis, one in enumerate(indices) if one is not None]
     if not given:
         return x
-    places, shape = joined(emit, indices)
+    places, shape = join(emit, indices)
     lead = [axis for axis in range(x.type.rank) if axis not in given]
     turned = emit.transpose(x, (*given, *lead))
     rest = turned.type.shape[len(given) :]
@@ -124,10 +124,10 @@ def index(call: Call) -> Value:
     else:
         result = emit.apply("gather_nd", {"x": turned, "indices": places})
         result = emit.reshape(result, (*shape, *rest))
-    return emit.transpose(result, placed_order(given, len(shape), len(rest)))
+    return emit.transpose(result, find_placed_order(given, len(shape), len(rest)))
 
 
-def joined(emit: Emitter, indices: Sequence[Value | None]) -> tuple[Value, tuple[int, ...]]:
+def join(emit: Emitter, indices: Sequence[Value | None]) -> tuple[Value, tuple[int, ...]]:
     """Return the coordinates of indexing tensors along a last axis, and the shape to which they broadcast."""
     given = [one for one in indices if one is not None]
     shape = np.broadcast_shapes(*(one.type.shape for one in given))
@@ -137,7 +137,7 @@ def joined(emit: Emitter, indices: Sequence[Value | None]) -> tuple[Value, tuple
     return emit.apply("stack", {"values": tuple(spread)}, axis=-1), shape
 
 
-def placed_order(given: Sequence[int], count: int, rest: int) -> list[int]:
+def find_placed_order(given: Sequence[int], count: int, rest: int) -> list[int]:
     """Return the order that puts the axes of the indices where PyTorch has them.
 
     They stand in place of the indexed axes where those are neighbours, else in front.

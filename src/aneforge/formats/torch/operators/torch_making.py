@@ -83,16 +83,16 @@ def arange(call: Call) -> Value:
     if step == 0 or not all(map(math.isfinite, (start, end, step))):
         raise GraphError("the range never ends", seen=f"from {start} to {end} by {step}")
     count = max(0, math.ceil((end - start) / step))
-    return counted(call, count, start, step)
+    return count_steps(call, count, start, step)
 
 
 @operator("iota")
 def iota(call: Call) -> Value:
     """Convert a number of numbers from a start on."""
-    return counted(call, call.integer("length"), call.number("start"), call.number("step"))
+    return count_steps(call, call.integer("length"), call.number("start"), call.number("step"))
 
 
-def counted(call: Call, count: int, start: float, step: float) -> Value:
+def count_steps(call: Call, count: int, start: float, step: float) -> Value:
     """Return numbers a step apart."""
     check_extents("the range", (count,))
     call.emit.room(count)

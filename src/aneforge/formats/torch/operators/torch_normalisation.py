@@ -76,7 +76,7 @@ def trained_batch_norm(call: Call) -> tuple[Value, ...]:
     unbiased = emit.mul(variance, count / max(count - 1, 1))
     momentum = float(call.number("momentum"))
     running = [
-        normalising.moved_towards(emit, call.value(name), new, momentum)
+        normalising.move_towards(emit, call.value(name), new, momentum)
         for name, new in (("running_mean", mean), ("running_var", unbiased))
     ]
     return result, mean, inverse, *running

@@ -24,11 +24,11 @@ def sort(call: Call) -> Value | tuple[Value, Value]:
         places = emit.filled(x.type.shape, 0, "int64")
         return places if call.operator == "argsort" else (x, places)
     axis = call.axis("dim", x.type.rank)
-    values, places = ordered(emit, x, axis, ascending=not call.flag("descending"))
+    values, places = order(emit, x, axis, ascending=not call.flag("descending"))
     return places if call.operator == "argsort" else (values, places)
 
 
-def ordered(emit: Emitter, x: Value, axis: int, *, ascending: bool) -> tuple[Value, Value]:
+def order(emit: Emitter, x: Value, axis: int, *, ascending: bool) -> tuple[Value, Value]:
     """Return elements in order along an axis, and their places."""
     numbers = emit.cast(x, "uint8") if x.type.dtype == "bool" else x
     places = emit.apply("argsort", {"x": numbers}, axis=axis, ascending=ascending)
@@ -53,11 +53,11 @@ def kth_value(call: Call) -> tuple[Value, Value]:
     if not x.type.rank:
         return x, emit.constant(0, "int64")
     axis, place = call.axis("dim", x.type.rank), call.integer("k") - 1
-    values, places = ordered(emit, x, axis, ascending=True)
-    return picked(call, values, axis, place), picked(call, places, axis, place)
+    values, places = order(emit, x, axis, ascending=True)
+    return pick(call, values, axis, place), pick(call, places, axis, place)
 
 
-def picked(call: Call, x: Value, axis: int, place: int) -> Value:
+def pick(call: Call, x: Value, axis: int, place: int) -> Value:
     """Return one slice of an axis, with the axis or without."""
     return call.emit.part(x, axis, place, place + 1) if call.flag("keepdim") else call.emit.at(x, axis, place)
 
@@ -69,9 +69,9 @@ def median_along(call: Call) -> tuple[Value, Value]:
     if not x.type.rank:
         return x, emit.constant(0, "int64")
     axis = call.axis("dim", x.type.rank)
-    values, places = ordered(emit, x, axis, ascending=True)
+    values, places = order(emit, x, axis, ascending=True)
     middle = (x.type.shape[axis] - 1) // 2
-    return picked(call, values, axis, middle), picked(call, places, axis, middle)
+    return pick(call, values, axis, middle), pick(call, places, axis, middle)
 
 
 @operator("median")
@@ -81,7 +81,7 @@ def median(call: Call) -> Value:
     if not x.type.size:
         raise GraphError("the median of no elements is not defined here")
     flat = emit.reshape(x, (x.type.size,))
-    values = ordered(emit, flat, 0, ascending=True)[0]
+    values = order(emit, flat, 0, ascending=True)[0]
     middle = (x.type.size - 1) // 2
     return emit.reshape(emit.part(values, 0, middle, middle + 1), ())
 

@@ -108,10 +108,10 @@ def added_product(call: Call) -> Value:
         result = multiply_matrices(emit, first, second)
     if call.operator == "addbmm":
         result = emit.reduce("reduce_sum", result, (0,), keep=False)
-    return mixed(call, result)
+    return mix(call, result)
 
 
-def mixed(call: Call, product: Value) -> Value:
+def mix(call: Call, product: Value) -> Value:
     """Return beta · x + alpha · a product."""
     emit, dtype = call.emit, call.dtype()
     alpha, beta = call.number("alpha"), call.number("beta")

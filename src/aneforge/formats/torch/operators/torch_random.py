@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
 
 
-def drawn(call: Call, op: str, shape: tuple[int, ...], **attributes: object) -> Value:
+def draw(call: Call, op: str, shape: tuple[int, ...], **attributes: object) -> Value:
     """Return numbers drawn for a shape, in the element type of the result."""
     dtype = call.dtype()
     kind = dtype if is_float(dtype) else "fp32"
@@ -23,20 +23,20 @@ def drawn(call: Call, op: str, shape: tuple[int, ...], **attributes: object) -> 
 @operator("rand", "rand_like")
 def uniform(call: Call) -> Value:
     """Convert numbers drawn evenly from 0 to 1."""
-    return drawn(call, "random_uniform", shape_of(call))
+    return draw(call, "random_uniform", shape_of(call))
 
 
 @operator("randn", "randn_like")
 def normal(call: Call) -> Value:
     """Convert numbers drawn from the normal distribution."""
-    return drawn(call, "random_normal", shape_of(call))
+    return draw(call, "random_normal", shape_of(call))
 
 
 @operator("randint", "randint_like")
 def whole(call: Call) -> Value:
     """Convert integers drawn evenly."""
     low = call.number("low") if "low" in call.arguments else 0
-    real = drawn(call, "random_uniform", shape_of(call), low=float(low), high=float(call.number("high")))
+    real = draw(call, "random_uniform", shape_of(call), low=float(low), high=float(call.number("high")))
     return call.emit.cast(call.emit.unary("floor", real), call.dtype())
 
 
@@ -54,6 +54,6 @@ def permutation(call: Call) -> Value:
 def coin(call: Call) -> Value:
     """Convert 1 with a probability that each element gives, or one number for all."""
     x, emit = call.value("self"), call.emit
-    numbers = drawn(call, "random_uniform", x.type.shape)
+    numbers = draw(call, "random_uniform", x.type.shape)
     chance = call.operand("p", x.type.dtype) if call.has("p") else x
     return emit.cast(emit.binary("less", emit.cast(numbers, x.type.dtype), chance), call.dtype())

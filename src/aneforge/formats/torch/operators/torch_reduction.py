@@ -29,14 +29,14 @@ def arithmetic(call: Call) -> Value:
     """Convert a sum, a mean or a product."""
     dtype = call.dtype()
     x = call.operand("self", dtype)
-    return reducing.reduced(call.emit, f"reduce_{call.operator}", x, axes_of(call, x), keep=keeps(call))
+    return reducing.reduce(call.emit, f"reduce_{call.operator}", x, axes_of(call, x), keep=keeps(call))
 
 
 @operator("amax", "amin")
 def extreme(call: Call) -> Value:
     """Convert the largest or smallest along axes."""
     x = call.value("self")
-    return reducing.reduced(call.emit, extreme_op(call), x, axes_of(call, x), keep=keeps(call))
+    return reducing.reduce(call.emit, extreme_op(call), x, axes_of(call, x), keep=keeps(call))
 
 
 def extreme_op(call: Call) -> str:
@@ -48,7 +48,7 @@ def extreme_op(call: Call) -> str:
 def extreme_of_all(call: Call) -> Value:
     """Convert the largest or smallest element."""
     x = call.value("self")
-    return reducing.reduced(call.emit, extreme_op(call), x, range(x.type.rank), keep=False)
+    return reducing.reduce(call.emit, extreme_op(call), x, range(x.type.rank), keep=False)
 
 
 @operator("max.dim", "min.dim")
@@ -58,7 +58,7 @@ def extreme_with_place(call: Call) -> tuple[Value, Value]:
     if not x.type.rank:
         return x, emit.constant(0, "int64")
     axis, keep = call.axis("dim", x.type.rank), keeps(call)
-    values = reducing.reduced(emit, extreme_op(call), x, (axis,), keep=keep)
+    values = reducing.reduce(emit, extreme_op(call), x, (axis,), keep=keep)
     return values, reducing.extreme_place(emit, x, axis, largest=call.operator == "max", keep=keep)
 
 
@@ -80,7 +80,7 @@ def logic(call: Call) -> Value:
     """Convert whether some, or all, elements are not 0."""
     x, emit = call.operand("self", "bool"), call.emit
     op = "reduce_max" if call.operator == "any" else "reduce_min"
-    return emit.cast(reducing.reduced(emit, op, x, axes_of(call, x), keep=keeps(call)), call.dtype())
+    return emit.cast(reducing.reduce(emit, op, x, axes_of(call, x), keep=keeps(call)), call.dtype())
 
 
 @operator("var", "std")
@@ -102,8 +102,8 @@ def variance_of(call: Call) -> Value:
         correction = float(call.flag("unbiased"))
     freedom = max(count - correction, 0.0)
     if not count:
-        return reducing.filled_reduction(emit, x, axes, math.nan, keep=keeps(call))
-    centred = emit.sub(x, reducing.reduced(emit, "reduce_mean", x, axes, keep=True))
+        return reducing.fill_reduction(emit, x, axes, math.nan, keep=keeps(call))
+    centred = emit.sub(x, reducing.reduce(emit, "reduce_mean", x, axes, keep=True))
     total = emit.reduce("reduce_sum", emit.unary("square", centred), axes, keep=keeps(call))
     return emit.div(total, freedom)
 
@@ -113,7 +113,7 @@ def spread_and_mean(call: Call) -> tuple[Value, Value]:
     """Convert the variance or its root, and the mean."""
     x, emit = call.value("self"), call.emit
     variance = variance_of(call)
-    mean = reducing.reduced(emit, "reduce_mean", x, axes_of(call, x), keep=keeps(call))
+    mean = reducing.reduce(emit, "reduce_mean", x, axes_of(call, x), keep=keeps(call))
     return (emit.unary("sqrt", variance) if call.operator == "std_mean" else variance), mean
 
 
@@ -121,7 +121,7 @@ def spread_and_mean(call: Call) -> tuple[Value, Value]:
 def log_sum_exp(call: Call) -> Value:
     """Convert log Σ eˣ along axes."""
     x = call.operand("self", call.dtype())
-    return reducing.reduced(call.emit, "reduce_log_sum_exp", x, axes_of(call, x), keep=keeps(call))
+    return reducing.reduce(call.emit, "reduce_log_sum_exp", x, axes_of(call, x), keep=keeps(call))
 
 
 @operator("linalg_vector_norm")

@@ -68,7 +68,7 @@ class Nearest(Reading):
 def upsample(call: Call) -> Value:
     """Convert resizing of the last axes to sizes, or by factors."""
     x = call.value("self") if call.has("self") else call.value("input")
-    factors = given_factors(call, x.type.rank - 2)
+    factors = read_given_factors(call, x.type.rank - 2)
     sizes = call.integers("output_size")
     if sizes is None:
         sizes = tuple(
@@ -114,7 +114,7 @@ def between_corners(extent: int, size: int) -> float:
     return (size - 1) / (extent - 1) if size > 1 and extent > 1 else math.inf
 
 
-def given_factors(call: Call, count: int) -> list[float | None]:
+def read_given_factors(call: Call, count: int) -> list[float | None]:
     """Return the factor of every axis, where factors are given; one that is not above 0 is none, as in PyTorch."""
     found = call.arguments.get("scale_factors")
     if isinstance(found, tuple):

@@ -11,10 +11,10 @@ import numpy as np
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.writing import write_along, write_updates
 from aneforge.formats.torch.operators.torch_indexing import (
-    counted_back,
-    joined,
-    listed_indices,
-    placed_order,
+    count_back,
+    find_placed_order,
+    join,
+    list_indices,
     whole_indices,
 )
 from aneforge.formats.torch.registry import operator
@@ -41,7 +41,7 @@ def scatter(call: Call) -> Value:
     if not x.type.rank:
         x, indices = emit.reshape(x, (1,)), emit.reshape(indices, (indices.type.size,))
     axis = call.axis("dim", x.type.rank)
-    places = counted_back(emit, indices, x.type.shape[axis])
+    places = count_back(emit, indices, x.type.shape[axis])
     dtype, shape = x.type.dtype, indices.type.shape
     if call.has("src"):
         source = call.operand("src", dtype)
@@ -55,7 +55,7 @@ def scatter(call: Call) -> Value:
     def write(to: Value, values: Value, how: str) -> Value:
         return write_along(emit, to, places, values, axis, how)
 
-    result = combined(emit, x, write, updates, mode, included=included)
+    result = combine(emit, x, write, updates, mode, included=included)
     return emit.reshape(result, call.value("self").type.shape)
 
 
@@ -68,11 +68,11 @@ def by_coordinates(emit: Emitter, at: Value) -> Write:
     return write
 
 
-def combined(emit: Emitter, x: Value, write: Write, updates: Value, mode: str, *, included: bool) -> Value:
+def combine(emit: Emitter, x: Value, write: Write, updates: Value, mode: str, *, included: bool) -> Value:
     """Return a tensor with updates written or combined at their places; what was there counts or not."""
     if x.type.dtype == "bool" and mode != "update":
         numbers, changes = emit.cast(x, "uint8"), emit.cast(updates, "uint8")
-        return emit.cast(combined(emit, numbers, write, changes, mode, included=included), "bool")
+        return emit.cast(combine(emit, numbers, write, changes, mode, included=included), "bool")
     base = x
     if not included:
         neutral = neutral_value(x.type.dtype, mode)
@@ -99,7 +99,7 @@ def neutral_value(dtype: str, mode: str) -> float:
 def index_put(call: Call) -> Value:
     """Convert a tensor with elements written, or added, at places that tensors give."""
     x, emit = call.value("self"), call.emit
-    given = listed_indices(call)
+    given = list_indices(call)
     dtype = x.type.dtype
     add = call.flag("accumulate")
     if (
@@ -108,27 +108,27 @@ def index_put(call: Call) -> Value:
         and given[0].type.dtype == "bool"
         and not isinstance(given[0], Constant)
     ):
-        return masked_put(call, x, given[0], add=add)
+        return put_masked(call, x, given[0], add=add)
     indices = whole_indices(emit, x, given)
     axes = [axis for axis, one in enumerate(indices) if one is not None]
     if not axes:
         update = emit.spread(call.operand("values", dtype), x.type.shape)
         return emit.add(x, update) if add else update
-    places, shape = joined(emit, indices)
+    places, shape = join(emit, indices)
     lead = [axis for axis in range(x.type.rank) if axis not in axes]
     order = [*axes, *lead]
     turned = emit.transpose(x, order)
     rest = turned.type.shape[len(axes) :]
     if 0 in (*shape, *rest):
         return x
-    own = placed_order(axes, len(shape), len(rest))
+    own = find_placed_order(axes, len(shape), len(rest))
     full = [(*shape, *rest)[axis] for axis in own]
     updates = emit.transpose(emit.spread(call.operand("values", dtype), full), np.argsort(own).tolist())
-    result = combined(emit, turned, by_coordinates(emit, places), updates, "add" if add else "update", included=True)
+    result = combine(emit, turned, by_coordinates(emit, places), updates, "add" if add else "update", included=True)
     return emit.transpose(result, [order.index(axis) for axis in range(x.type.rank)])
 
 
-def masked_put(call: Call, x: Value, mask: Value, *, add: bool) -> Value:
+def put_masked(call: Call, x: Value, mask: Value, *, add: bool) -> Value:
     """Return a tensor with one value written where a mask holds; several would be as many as the data say.
 
     Raises:
@@ -185,8 +185,8 @@ def index_update(call: Call) -> Value:
         updates = emit.binary("logical_and" if dtype == "bool" else "mul", updates, factor)
     included = call.operator != "index_reduce" or call.flag("include_self")
     turned, changed = emit.moved(base, axis, 0), emit.moved(updates, axis, 0)
-    places = emit.expand(counted_back(emit, indices, base.type.shape[axis]), -1)
-    result = emit.moved(combined(emit, turned, by_coordinates(emit, places), changed, mode, included=included), 0, axis)
+    places = emit.expand(count_back(emit, indices, base.type.shape[axis]), -1)
+    result = emit.moved(combine(emit, turned, by_coordinates(emit, places), changed, mode, included=included), 0, axis)
     return emit.reshape(result, x.type.shape)
 
 
@@ -201,7 +201,7 @@ def index_fill(call: Call) -> Value:
         return x
     turned = emit.moved(base, axis, 0)
     updates = emit.spread(call.operand("value", x.type.dtype), (indices.type.size, *turned.type.shape[1:]))
-    places = emit.expand(counted_back(emit, indices, base.type.shape[axis]), -1)
+    places = emit.expand(count_back(emit, indices, base.type.shape[axis]), -1)
     return emit.reshape(emit.moved(write_updates(emit, turned, places, updates, "update"), 0, axis), x.type.shape)
 
 
@@ -213,10 +213,10 @@ def put(call: Call) -> Value:
     if not indices.type.size:
         return x
     flat = emit.reshape(x, (x.type.size,))
-    places = counted_back(emit, emit.reshape(indices, (indices.type.size, 1)), x.type.size)
+    places = count_back(emit, emit.reshape(indices, (indices.type.size, 1)), x.type.size)
     updates = emit.reshape(call.operand("source", x.type.dtype), (indices.type.size,))
     mode = "add" if call.flag("accumulate") else "update"
-    return emit.reshape(combined(emit, flat, by_coordinates(emit, places), updates, mode, included=True), x.type.shape)
+    return emit.reshape(combine(emit, flat, by_coordinates(emit, places), updates, mode, included=True), x.type.shape)
 
 
 @operator("masked_fill")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
 
 
-def sliced_range(call: Call, extent: int) -> range:
+def find_sliced_range(call: Call, extent: int) -> range:
     """Return the places of a slice along an axis of some length."""
     start, end = (call.integer(name) if call.has(name) else None for name in ("start", "end"))
     return range(extent)[start : end : call.integer("step") if call.has("step") else 1]
@@ -27,7 +27,7 @@ def slice_along(call: Call) -> Value:
     """Convert the elements from one place to before another along an axis, a step apart."""
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
-    return call.emit.region(x, {axis: sliced_range(call, x.type.shape[axis])})
+    return call.emit.region(x, {axis: find_sliced_range(call, x.type.shape[axis])})
 
 
 @operator("narrow", "narrow_copy")
@@ -52,7 +52,7 @@ def slice_scatter(call: Call) -> Value:
     """Convert a tensor with a slice of it replaced."""
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
-    return replaced(call, x, axis, sliced_range(call, x.type.shape[axis]), call.operand("src", x.type.dtype))
+    return replace(call, x, axis, find_sliced_range(call, x.type.shape[axis]), call.operand("src", x.type.dtype))
 
 
 @operator("select_scatter")
@@ -61,10 +61,10 @@ def select_scatter(call: Call) -> Value:
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
     place = normalise_axis(call.integer("index"), x.type.shape[axis], "index")
-    return replaced(call, x, axis, range(place, place + 1), call.emit.expand(call.operand("src", x.type.dtype), axis))
+    return replace(call, x, axis, range(place, place + 1), call.emit.expand(call.operand("src", x.type.dtype), axis))
 
 
-def replaced(call: Call, x: Value, axis: int, places: range, update: Value) -> Value:
+def replace(call: Call, x: Value, axis: int, places: range, update: Value) -> Value:
     """Return a tensor with the places of an axis replaced."""
     emit = call.emit
     if not len(places) or not x.type.size:
@@ -88,10 +88,10 @@ def as_strided(call: Call) -> Value:
     places = np.full(size, offset, np.int64)
     for axis, (extent, step) in enumerate(zip(size, steps, strict=True)):
         places += (np.arange(extent) * step).reshape([-1 if one == axis else 1 for one in range(len(size))])
-    return taken(emit, emit.reshape(x, (x.type.size,)), places)
+    return take(emit, emit.reshape(x, (x.type.size,)), places)
 
 
-def taken(emit: Emitter, flat: Value, places: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Value:
+def take(emit: Emitter, flat: Value, places: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Value:
     """Return the elements of a row at places that are known.
 
     Raises:
