@@ -470,7 +470,7 @@ def test_an_unknown_input() -> None:
 
 @pytest.mark.parametrize("given", [(2.0, 1.0), (float("nan"), 1.0), -1.0])
 def test_no_range(given: tuple[float, float] | float) -> None:
-    with pytest.raises(GraphError, match="range of input 'x' is none"):
+    with pytest.raises(GraphError, match="range of input 'x' is empty"):
         ranges(af.input((1, 1), name="x").relu(), {"x": given}, target="h16")
 
 

@@ -295,7 +295,7 @@ def test_an_array_that_may_be_written_is_copied_once() -> None:
 
 BITS = np.array([True, True])
 NO_ARRAYS: list[tuple[Callable[..., Constant], tuple[object, ...], str]] = [
-    (Dense, ([1, 2],), "values of a constant is not a NumPy array (seen list). Remedy: make it one with np.array"),
+    (Dense, ([1, 2],), "values of a constant is not a NumPy array (seen list). Remedy: convert it with np.array"),
     (Dense, (1.5,), "values of a constant is not a NumPy array (seen float)"),
     (Dense, (np.float16(1),), "values of a constant is not a NumPy array (seen float16)"),
     (Dense, (None,), "values of a constant is not a NumPy array (seen NoneType)"),

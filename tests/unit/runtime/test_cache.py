@@ -81,7 +81,7 @@ def test_warnings_come_from_the_cache_too() -> None:
 
 def test_what_rules_say_of_encoded_weights_comes_from_the_cache_too(builds: list[str]) -> None:
     for _ in range(2):
-        with pytest.warns(af.PrecisionWarning, match="scale for each block") as caught:
+        with pytest.warns(af.PrecisionWarning, match="scale per block") as caught:
             af.compile(network(), target="h16g", compress="blockwise")
         assert len([one for one in caught if one.category is af.PrecisionWarning]) == 1
     assert builds == ["h16g"]
