@@ -26,6 +26,7 @@ from aneforge.compiler.dialect import Route
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
+from aneforge.formats.detection import ModelFormat
 from aneforge.formats.mil.mil_files import MODEL_FILE, WEIGHTS_FILE, weights_beside, write_mil, write_mil_file
 from aneforge.records import dataclass
 
@@ -178,7 +179,8 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
     # Network descriptions alone reach the targets that run no MIL programs.
-    route = route_to(chosen) if emit == "netplist" else Route.MIL
+    described = emit == "netplist" or (subject.format == ModelFormat.NETPLIST and emit not in MIL_FORMS)
+    route = route_to(chosen) if described else Route.MIL
     if dump_phases is None:
         made = compile_form(subject.graph, chosen, form, pipeline, pipeline.run, route)
     else:
@@ -554,6 +556,8 @@ class Emitter:
     """The graph that is written of one for a target."""
 
 
+MIL_FORMS = ("mil", "mlpackage")
+"""Forms that hold MIL, which some targets do not run."""
 EMITTERS: Mapping[str, Emitter] = {
     "mil": Emitter(".mil", as_mil, refuse_mil),
     "netplist": Emitter(".netplist", as_netplist, partial(refuse_folder, holds=NETPLIST_FILES), netplist_form),

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.compile import Compiled, Later, build, expect_accepted
+from aneforge.compiler.dialect import Route
 from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.schedule.chaining import chaining_enabled
@@ -21,7 +22,7 @@ from aneforge.records import dataclass
 from aneforge.targets.watching import Answers, Watch, answers_alike, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import TypeVar
 
     from aneforge.compiler.ir.program import Program
@@ -30,7 +31,12 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found")
 
-__all__ = ["Compiler", "Made"]
+__all__ = ["Compiler", "Made", "mil_alone"]
+
+
+def mil_alone(_: Target) -> Route:
+    """Return the route of every model that is not a network description."""
+    return Route.MIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,9 @@ class Stage:
 class Compiler:
     """Compiles one graph; programs that several targets share are made once, and so is what passes share."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, reached: Callable[[Target], Route] = mil_alone) -> None:
+        """Prepare for a graph; `reached` returns the route by which a target is reached."""
+        self.graph, self.reached = graph, reached
         self.shared: list[Shared] = []
         self.lowered: dict[int, tuple[Graph, Program]] = {}
         """What graphs after conversion are lowered to, by their identity: no target changes it."""
@@ -110,9 +117,11 @@ class Passing:
         self.stage: Stage
 
     def compiled(self) -> Made:
-        """Compile the graph; a target that runs no MIL programs is refused, as everywhere."""
+        """Compile the graph; a target that its route does not reach is refused, as everywhere."""
+        graph, target = self.compiler.graph, self.watch.target
         try:
-            found = build(self.compiler.graph, self.watch.target, lower=self.compiler.lower, run=self.run)
+            route = self.compiler.reached(target)
+            found = build(graph, target, route=route, lower=self.compiler.lower, run=self.run)
             return Made(replace(found, later=self.lay_out(found)))
         except GraphError as refusal:
             return Made(None, failure=refusal)

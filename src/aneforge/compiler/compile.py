@@ -209,8 +209,7 @@ def build_program(
 
 
 BELOW_MIL = (
-    "{target} runs no MIL programs, so every operation is rejected; this program is what a network description, which "
-    "reaches {target} directly, becomes"
+    "{target} runs no MIL programs; this program is what a network description becomes, which reaches {target} directly"
 )
 """What is said of a program that only the direct route makes."""
 

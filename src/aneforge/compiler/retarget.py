@@ -6,6 +6,7 @@ two oldest families of the compiler's enumeration; they have fewer operations, a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.dialect import Route, engine_dialect, has_direct_form
@@ -16,7 +17,7 @@ from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.records import dataclass
 from aneforge.rules.catalogue import explain
-from aneforge.rules.preflight import port_of, preflight
+from aneforge.rules.preflight import port_of, preflight, status_of
 from aneforge.rules.rule import Severity
 from aneforge.targets import TargetLike, resolve
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from aneforge.rules.preflight import OpReport, Preflight
     from aneforge.targets import Target
 
-__all__ = ["Change", "Retargeted", "Route", "retarget"]
+__all__ = ["Change", "Retargeted", "Route", "retarget", "verdict_by"]
 
 MIL_FLOOR = "ANE-FLOOR-001"
 CAST_OUTPUT = "ANE-DTYPE-005"
@@ -85,16 +86,37 @@ def with_cast_outputs(graph: Graph, original: Graph, target: Target, changes: li
 
 
 def refuse(verdict: Preflight, route: Route) -> None:
-    """Raise one error for all operations that cannot run.
-
-    On the direct route the floor of MIL programs does not hold, and an operation with a direct form is not refused.
-    """
+    """Raise one error for all operations that cannot run."""
     stopping = [
         str(finding)
-        for report in verdict.reports
+        for report in verdict_by(verdict, route).reports
         for finding in report.findings
         if finding.severity is Severity.REJECT
-        and not (route is Route.DIRECT and (finding.rule == MIL_FLOOR or has_direct_form(report.op)))
     ]
     if stopping:
         raise IllegalGraphError.of(verdict.target, stopping)
+
+
+def verdict_by(verdict: Preflight, route: Route) -> Preflight:
+    """Return a verdict as it is on a route.
+
+    On the direct route the floor of MIL programs does not hold, and an operation with a direct form is not refused.
+
+    >>> import aneforge as af
+    >>> verdict = preflight(af.input((1, 8, 4, 4)).relu(), "h12")
+    >>> verdict.ok, verdict_by(verdict, Route.DIRECT).ok
+    (False, True)
+    """
+    if route is not Route.DIRECT:
+        return verdict
+    return replace(verdict, reports=tuple(map(authored, verdict.reports)))
+
+
+def authored(report: OpReport) -> OpReport:
+    """Return the verdict on an operation that a network description holds."""
+    kept = tuple(
+        finding
+        for finding in report.findings
+        if finding.severity is not Severity.REJECT or not (finding.rule == MIL_FLOOR or has_direct_form(report.op))
+    )
+    return replace(report, findings=kept, status=status_of(kept))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aneforge.rules.subject import Subject
     from aneforge.targets import Fact, Target
 
-__all__ = ["Judge", "OpReport", "Preflight", "Sight", "Status", "port_of", "preflight", "preflight_all"]
+__all__ = ["Judge", "OpReport", "Preflight", "Sight", "Status", "port_of", "preflight", "preflight_all", "status_of"]
 
 
 class Status(StrEnum):
@@ -277,8 +277,12 @@ def report(observed: Observation, judge: Judge) -> OpReport:
     if not findings:
         return observed.clean
     findings.sort(key=lambda finding: (finding.severity.rank, finding.rule))
-    status = STATUS_OF.get(findings[0].severity, Status.NATIVE)
-    return replace(observed.clean, status=status, findings=tuple(findings))
+    return replace(observed.clean, status=status_of(findings), findings=tuple(findings))
+
+
+def status_of(findings: Sequence[Finding]) -> Status:
+    """Return what happens to an operation by what was found in it, worst first."""
+    return STATUS_OF.get(findings[0].severity, Status.NATIVE) if findings else Status.NATIVE
 
 
 def port_of(output: Output, graph: Graph) -> Operation:

@@ -64,10 +64,27 @@ def test_below_the_floor_of_mil_a_network_description_alone_is_written(tmp_path:
     graph = af.Graph({"y": af.input((1, 4, 8, 8), name="x").relu()})
     made = compile_model(graph, "h11", "netplist", tmp_path / "net")
     (said,) = (note for note in made.notes if "MIL" in note)
-    assert said.startswith("h11 runs no MIL programs, so every operation is rejected; ")
+    assert said.startswith("h11 runs no MIL programs; ")
     with pytest.raises(IllegalGraphError, match="ANE-FLOOR-001"):
         compile_model(graph, "h11")
     assert [one.failure is None for one in check(graph, ["h11", "h12"]).targets] == [False, False]
+
+
+def test_a_network_description_is_judged_by_the_route_that_takes_it(tmp_path: Path) -> None:
+    description = tmp_path / "net"
+    compile_model(af.Graph({"y": af.input((1, 4, 8, 8), name="x").relu()}), "h11", "netplist", description)
+    report = check(description / "net.plist", ["h11", "h12"])
+    assert [one.ok for one in report.targets] == [True, True]
+    assert not any(found.rule == "ANE-FLOOR-001" for one in report.targets for found in one.findings)
+    assert compile_model(description / "net.plist", "h11").layers == 1
+    with pytest.raises(IllegalGraphError, match="ANE-FLOOR-001"):
+        compile_model(description / "net.plist", "h11", "mil", tmp_path / "mil")
+    sine = tmp_path / "sine"
+    compile_model(af.Graph({"y": af.input((1, 4, 8, 8), name="x").sin()}), "m4", "netplist", sine)
+    (failed,) = check(sine / "net.plist", ["h11"]).targets
+    assert not failed.ok
+    assert "sin" in str(failed.failure)
+    assert "ANE-FLOOR-001" not in str(failed.failure)
 
 
 def test_what_cannot_be_compiled_says_why(tmp_path: Path) -> None:
