@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING
 from aneforge._version import __version__
 from aneforge.commands.divergences import compare_targets
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
-<<<<<<< HEAD
 from aneforge.commands.preparing import Preparation, prepare_subject
-from aneforge.commands.sharing import Compiler
-=======
-from aneforge.commands.preparing import Preparation, prepared_subject
 from aneforge.commands.sharing import Compiler, mil_alone
->>>>>>> 3ff1c289 (A network description is checked and compiled for h11 and h12 by the route that takes it)
 from aneforge.commands.target_report import Asked, TargetWriter
 from aneforge.compiler.compile import route_to
 from aneforge.compiler.retarget import verdict_by
@@ -129,15 +124,10 @@ def check(
     tell("reading the model", 0, 1)
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
-<<<<<<< HEAD
     subject, remarks = prepare_subject(subject, chosen, Preparation(asked.opt, asked.compress))
-    found = verdicts(as_written(subject), [one.target for one in chosen])
-=======
-    subject, remarks = prepared_subject(subject, chosen, Preparation(asked.opt, asked.compress))
     reached = route_to if subject.format == ModelFormat.NETPLIST else mil_alone
     judged = verdicts(as_written(subject), [one.target for one in chosen])
     found = [verdict_by(one, reached(place.target)) for one, place in zip(judged, chosen, strict=True)]
->>>>>>> 3ff1c289 (A network description is checked and compiled for h11 and h12 by the route that takes it)
     runs, states = sample_runs(subject, asked.samples)
     compiler = Compiler(subject.graph, reached)
     writer = TargetWriter(
