@@ -61,8 +61,8 @@ def is_index(op: str, dtype: str) -> bool:
 def engine_dtype(subject: Subject) -> Iterator[Seen]:
     """{what} is {seen}; operations on {target} take {limit}.
 
-    Remedy: cast floating-point tensors to fp16 (af.to_fp16 does it for a whole graph). Cast integers to fp16 too where
-    they are at most 2048, up to which it holds them exactly; keep larger ones on the host.
+    Remedy: cast integers to fp16 where they are at most 2048, up to which it holds them exactly; compute with larger
+    ones on the host. Cast floating-point tensors to fp16 (af.to_fp16 does it for a whole graph).
 
     A constant is written in the form in which the engine reads it, so the type in which it is stored does not matter.
     """
