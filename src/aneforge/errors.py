@@ -252,6 +252,8 @@ class NotSupportedError(GraphError, NotImplementedError):
     """The layer of the program that is refused, where a pass of the compiler refuses one."""
     obstacle: str | None = None
     """Why that layer cannot be made legal."""
+    refused: tuple[str, Location | None] | None = None
+    """The operation of the graph that the layer is of, and its place."""
 
 
 class IllegalGraphError(NotSupportedError):

@@ -125,9 +125,31 @@ def test_parts_for_kernel_memory_are_not_said_to_be_oversize() -> None:
 
 
 def test_an_error_speaks_of_the_users_operation() -> None:
-    with pytest.raises(IllegalGraphError, match=r"No split exists: softmax at .* works along that axis") as no:
+    with pytest.raises(IllegalGraphError, match=r"No split exists: softmax at .* works along its axis of 20000") as no:
         build_program(af.input((4, 20_000)).softmax(), af.targets.Family.A13)
     assert len(no.value.findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "advice"),
+    [
+        ((1, 4, 8, 20_000), -1, "move the long axis to the channels (axis 1 of a rank-4 tensor), or make"),
+        ((1, 70_000, 1, 4), 1, "make"),
+        ((20_000, 20_000), -1, "move the long axis to the channels (axis 1 of a rank-4 tensor), or make"),
+    ],
+)
+def test_what_cannot_be_split_is_not_advised_to_be_split(shape: tuple[int, ...], axis: int, advice: str) -> None:
+    """Every door gives the same advice for the operation, and along the channels it does help."""
+    graph, target = as_graph(af.input(shape).softmax(axis)), af.targets.Family.A13
+    with pytest.raises(IllegalGraphError) as no:
+        build_program(graph, target)
+    (found,) = no.value.findings
+    expected = f"Remedy: {advice} that axis shorter, or keep the operation on the host."
+    assert expected in found
+    reports = af.preflight(graph, target).reports[1], check(graph, target).targets[0]
+    for found in (one for report in reports for one in report.findings if one.op == "softmax"):
+        assert expected in str(found)
+    assert build_program(af.input((1, 20_000, 1, 4)).softmax(1), target)
 
 
 def test_a_transpose_in_passes_is_no_objection_where_no_unit_transposes() -> None:

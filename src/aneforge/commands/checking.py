@@ -18,8 +18,9 @@ from aneforge.commands.sharing import Compiler, mil_alone
 from aneforge.commands.target_report import Asked, TargetWriter
 from aneforge.compiler.compile import route_to
 from aneforge.compiler.retarget import verdict_by
+from aneforge.compiler.splits import with_refusal
 from aneforge.compiler.verdict import with_compiled
-from aneforge.errors import UnknownNameError
+from aneforge.errors import NotSupportedError, UnknownNameError
 from aneforge.formats.detection import ModelFormat
 from aneforge.records import dataclass
 from aneforge.report.headline import join_names, names_of
@@ -148,7 +149,9 @@ def check(
     for number, (one, verdict) in enumerate(zip(chosen, found, strict=True)):
         tell(f"compiling for {one.target.name}", number, len(chosen))
         made.append((one.target, compiler.compile(one.target)))
-        reports.append(writer.report(one, verdict, made[-1][1]))
+        failure = made[-1][1].failure
+        known = with_refusal(verdict, failure) if isinstance(failure, NotSupportedError) else verdict
+        reports.append(writer.report(one, known, made[-1][1]))
     return Report(
         model=subject.name,
         format=subject.format,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from aneforge.compiler.moving import CHANNELS, SPATIAL
 from aneforge.compiler.passes.epilogues import UNDONE
 from aneforge.compiler.validators.data import Stage
 from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.graph.convert import Change
 from aneforge.ops.op import Trait
+from aneforge.rules.catalogue import explain
 from aneforge.rules.rule import Severity
+from aneforge.targets import resolve
 from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
@@ -22,17 +28,20 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
     from aneforge.rules.preflight import Preflight
+    from aneforge.rules.rule import Finding
     from aneforge.targets import Target
 
     Written = tuple[str, Location | None, tuple[int, ...]]
     """An operation as a verdict knows it: its name, its place and the shape of its result."""
 
-__all__ = ["OVERSIZE", "refusal_of", "split_texts", "splits_of"]
+__all__ = ["OVERSIZE", "refusal_of", "split_texts", "splits_of", "with_refusal"]
 
 SPLITTING = frozenset({"split-extents", "split-matmul", "split-windows", "split-kernel-memory"})
 """Passes whose notes say what became of a layer that was too large."""
 OVERSIZE = "it is oversize"
 """Why such a change was made."""
+TO_CHANNELS = "move the long axis to the channels (axis 1 of a rank-4 tensor)"
+SHORTER = "make that axis shorter, or keep the operation on the host"
 JOINED = "part of other layers, all within the limit"
 MOVED = "moves of the whole tensor, which are assumed to work (inferred)"
 IN_PARTS = "one layer does not hold all of it"
@@ -121,6 +130,28 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
     where = f" at {node.location}" if node is not None and node.location else ""
     reason = f"{node.op.name}{where}: {refusal.obstacle}" if node is not None else refusal.obstacle or refusal.message
     own = [one for one in oversize if node is not None and (one.op, one.location) == (node.op.name, node.location)]
-    error = IllegalGraphError.of(verdict.target, [f"{found} No split exists: {reason}." for found in own or oversize])
+    stopping = (without_split(found, resolve(verdict.target)) for found in own or oversize)
+    error = IllegalGraphError.of(verdict.target, [f"{found} No split exists: {reason}." for found in stopping])
     error.layer, error.obstacle = refusal.layer, reason
+    error.refused = None if node is None else (node.op.name, node.location)
     return error
+
+
+def without_split(finding: Finding, target: Target) -> Finding:
+    """Return a finding that something is too long with what helps where it cannot be split."""
+    if finding.rule not in (SPATIAL, CHANNELS):
+        return finding
+    seen, channels = finding.seen, target.fact(explain(CHANNELS).bound).value
+    fits = finding.rule == SPATIAL and isinstance(seen, int) and isinstance(channels, int) and seen <= channels
+    return msgspec.structs.replace(finding, remedy=f"{TO_CHANNELS}, or {SHORTER}." if fits else f"{SHORTER}.")
+
+
+def with_refusal(verdict: Preflight, refusal: NotSupportedError) -> Preflight:
+    """Return a verdict whose operation that cannot be split is not advised to be split."""
+    reports = (
+        replace(one, findings=tuple(without_split(found, resolve(verdict.target)) for found in one.findings))
+        if (one.op, one.location) == refusal.refused
+        else one
+        for one in verdict.reports
+    )
+    return replace(verdict, reports=tuple(reports))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
-from aneforge.compiler.splits import OVERSIZE
+from aneforge.compiler.splits import OVERSIZE, with_refusal
 from aneforge.errors import NotSupportedError
 from aneforge.graph.precision import to_fp16
 from aneforge.rules.preflight import preflight as judge
@@ -79,7 +79,7 @@ def with_compiled(verdict: Preflight, made: Compiled | NotSupportedError) -> Pre
     """Return a verdict with what became of the graph in the compiler: splits, or why there is none; segments."""
     if isinstance(made, NotSupportedError):
         why = f"no split exists: {made.obstacle or made.message}"
-        return replace(verdict, splits=(why,)) if verdict.oversize else verdict
+        return replace(with_refusal(verdict, made), splits=(why,)) if verdict.oversize else verdict
     return replace(verdict, splits=split_lines(verdict, made), segments=len(made.program.segments))
 
 

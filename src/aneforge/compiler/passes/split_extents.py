@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHANNEL_AXIS", "Extents", "SplitExtents"]
 
-WHOLE = "it works along that axis as a whole"
+WHOLE = "it works along its axis of {extent} as a whole"
 IMAGE_RANK = 4
 CHANNEL_AXIS = 1
 
@@ -183,8 +183,10 @@ def only_behind(layer: Layer, extents: Extents) -> bool:
 def refusal(layer: Layer, extents: Extents) -> NotSupportedError:
     """Return the error for a layer that cannot be cut, by the rule for the first axis that is too long."""
     shapes = (layer.core_types[0].shape, *(value.shape for value in layer.bottoms))
-    rules = (extents.rule(len(shape), axis) for shape in shapes if (axis := extents.too_long(shape)) is not None)
-    return refuse_layer(layer, extents.target, next(rules), WHOLE)
+    long = ((shape, axis) for shape in shapes if (axis := extents.too_long(shape)) is not None)
+    shape, axis = next(long)
+    reason = WHOLE.format(extent=shape[axis])
+    return refuse_layer(layer, extents.target, extents.rule(len(shape), axis), reason)
 
 
 def feeds_a_transpose(layer: Layer, program: Program) -> bool:
