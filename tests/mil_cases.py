@@ -188,6 +188,7 @@ CASES = [
     Case("MIL-OP-003", of_call("l2_norm(x = x)"), "l2_norm"),
     Case("MIL-OP-003", of_call("pixel_shuffle(upscale_factor = int32(2), x = x)"), "pixel_shuffle"),
     Case("MIL-OP-004", SDPA, "scaled"),
+    Case("MIL-OP-005", program(RELU, opset="ios99"), "func main", warns=True),
     Case("MIL-PARAM-001", of_call("relu(x = x, alpha = fp16(0.5))"), "alpha"),
     Case("MIL-PARAM-001", program('fp16 c = const()[name = string("c"), value = fp16(1)];', RELU), "value"),
     Case("MIL-PARAM-001", of_const("fp16", 'fp16(BLOBFILE(file = string("a"), offset = uint64(64)))'), "file"),

@@ -16,9 +16,23 @@ from aneforge.typed_decoding import decode_typed
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["ANY", "OPSETS", "STATES", "Opsets", "first_opset", "parameters_at", "public_operations"]
+__all__ = [
+    "ANY",
+    "NAMED",
+    "OPSETS",
+    "STATES",
+    "Opsets",
+    "first_opset",
+    "opset_name",
+    "parameters_at",
+    "public_operations",
+]
 
 OPSETS = ("ios15", "ios16", "ios17", "ios18")
+NAMED = frozenset({*OPSETS, "ios26"})
+"""Opsets that are known by name: what the last one adds is not registered here."""
+NUMBERS = {"CoreML5": "ios15", "CoreML6": "ios16", "CoreML7": "ios17", "CoreML8": "ios18", "CoreML9": "ios26"}
+"""The opsets of a package by their numbers: Core ML 5 came with iOS 15."""
 ANY = "*"
 STATES = "ios18"
 """The first opset with states, and with several functions in a package."""
@@ -56,3 +70,12 @@ def first_opset(op: str, given: Collection[str]) -> str | None:
     """
     public = public_operations().get(op, {})
     return next((one for one in OPSETS if set(given) <= (parameters_at(public, one) or {}).keys()), None)
+
+
+def opset_name(name: str) -> str:
+    """Return an opset as MIL text spells it; one that is not known keeps its name.
+
+    >>> opset_name("CoreML7"), opset_name("CoreML99")
+    ('ios17', 'CoreML99')
+    """
+    return NUMBERS.get(name, name)

@@ -14,7 +14,7 @@ from aneforge.formats.mil.diagnostics import MilError, list_names
 from aneforge.formats.mil.forms import FORMS, generic
 from aneforge.formats.mil.literals import number_text
 from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, const_of, describe_bound, get_known_value
-from aneforge.formats.mil.opsets import first_opset
+from aneforge.formats.mil.opsets import NAMED, OPSETS, first_opset, opset_name
 from aneforge.formats.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
 from aneforge.formats.mil.rows import with_known_rows
 from aneforge.formats.mil.states import as_tensor, find_written_unread, read_state, write_state
@@ -31,6 +31,7 @@ from aneforge.formats.mil.text_rules import (
     STATE_AS_TENSOR,
     TWICE,
     UNDEFINED,
+    UNKNOWN_OPSET,
     UNNAMED,
     WRONG_SORT,
 )
@@ -94,6 +95,7 @@ class FunctionReader:
             MilError: It cannot be read; the error has the place in the text.
         """
         try:
+            self.check_stated_opset()
             for port in self.function.inputs:
                 self.add_input(port)
             for statement in self.function.statements:
@@ -159,9 +161,15 @@ class FunctionReader:
                 self.note(check.rule.broken(breach.at, op=call.name, found=breach.found, expected=breach.expected))
         self.check_opset(call)
 
+    def check_stated_opset(self) -> None:
+        """Note an opset that nothing is known of: no operation can be checked against it."""
+        if opset_name(self.function.opset) not in NAMED:
+            expected = ", ".join(OPSETS)
+            self.note(UNKNOWN_OPSET.broken(self.function.at, found=self.function.opset, expected=expected))
+
     def check_opset(self, call: Call) -> None:
         """Refuse an operation that the opset of the function does not have yet in the form of a call."""
-        stated = self.function.opset
+        stated = opset_name(self.function.opset)
         first = first_opset(call.name, call.given.keys()) or call.entry.opset
         if OPSET.fullmatch(stated) and first > stated:
             raise NEWER_OPSET.broken(call.statement.op_at, op=call.name, found=stated, expected=first)

@@ -7,6 +7,7 @@ that ANEForge 0.4.0 emits are the sources; what only a parser can ask (a bracket
 from __future__ import annotations
 
 from aneforge.formats.mil.diagnostics import MilRule
+from aneforge.rules.rule import Severity
 
 UNEXPECTED = MilRule.of(
     "MIL-SYNTAX-001",
@@ -231,6 +232,14 @@ NEWER_OPSET = MilRule.of(
 
     Remedy: state {expected} or a later opset.
     """,
+)
+UNKNOWN_OPSET = MilRule.of(
+    "MIL-OP-005",
+    """The function states opset {found}, which is not known; its operations are not checked against it.
+
+    Remedy: state one of {expected}, if the program needs nothing later.
+    """,
+    Severity.WARN,
 )
 
 UNKNOWN_PARAMETER = MilRule.of(

@@ -6,7 +6,6 @@ there are kept, so that errors say where they are.
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from aneforge.formats.mil.diagnostics import MilError, MilRule
 from aneforge.formats.mil.elements import TEXT
 from aneforge.formats.mil.literals import quote_text
 from aneforge.formats.mil.metadata import BUILD_INFO
+from aneforge.formats.mil.opsets import opset_name
 from aneforge.formats.mil.source import PackageSource
 from aneforge.formats.mil.syntax import (
     Argument,
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Translation", "translate_program"]
 
-OPSET = re.compile(r"CoreML([0-9]{1,2})", re.ASCII)
-OPSETS = {5: "ios15", 6: "ios16", 7: "ios17", 8: "ios18"}
-"""The opsets of a package by their numbers: Core ML 5 came with iOS 15."""
 DEEPEST = 16
 """Blocks in one another; protobuf itself stops at a hundred messages."""
 TEXT_TYPE = ValueType(TEXT)
@@ -201,16 +198,6 @@ def translate_program(
     except MilError as error:
         source.locate(error)
         raise
-
-
-def opset_name(name: str) -> str:
-    """Return an opset as MIL text spells it; one that is not known keeps its name.
-
-    >>> opset_name("CoreML7"), opset_name("CoreML99")
-    ('ios17', 'CoreML99')
-    """
-    number = OPSET.fullmatch(name)
-    return OPSETS.get(int(number[1]), name) if number else name
 
 
 def build_info(program: MilProgram) -> tuple[RawAttribute, ...]:

@@ -222,8 +222,13 @@ def test_an_operation_that_is_newer_than_the_opset_is_refused(tmp_path: Path) ->
     for read in (af.from_mil, af.load_model):
         with pytest.raises(MilError, match=r"MIL-OP-004.*came in this form with opset ios18"):
             read(tmp_path / "model.mil")
+    with pytest.raises(MilError, match=r"MIL-OP-004.*the function states ios17"):
+        parse_mil(text.replace("ios17", "CoreML7")).graph()
     for opset in ("ios18", "ios26", "CoreML8"):
         assert parse_mil(text.replace("ios17", opset)).findings() == ()
+    for opset in ("ios99", "macos15", "ios18x", "CoreML99"):
+        (found,) = parse_mil(text.replace("ios17", opset)).findings()
+        assert (found.rule, found.seen, found.severity) == ("MIL-OP-005", opset, "warn")
 
 
 # States.

@@ -255,7 +255,7 @@ def test_an_endless_loop_stops(tmp_path: Path) -> None:
         (opset,) = function.block_specializations
         add_loop(function.block_specializations[opset], 2**31 - 1)
 
-    with pytest.raises(MilError, match="more than 4096 turns"):
+    with pytest.raises(MilError, match="more than 4096 iterations"):
         from_mlpackage(changed(path, change))
 
 
