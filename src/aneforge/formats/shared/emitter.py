@@ -45,6 +45,10 @@ FOLD_MOST_GROWTH = 4
 """A folded result may be this many times as large as its operands, as widened weights are."""
 FOLD_ALL_BYTES = 2**30
 """All folded results together may be this large, or this many times the model's own weights: FOLD_MOST_GROWTH."""
+WORK_BYTES = 8
+"""Bytes of a number while an operation is folded: meanings compute in the widest types."""
+WORK_GROWTH = 32
+"""What widening the model's own weights may take while it is done, in their bytes: int4 read and made in WORK_BYTES."""
 FOLD_SMALL_BYTES = 2**16
 """Results that are folded whatever they came from, such as a layer's parameters; they count like others."""
 FOLD_FREE_BYTES = 2**10
@@ -61,6 +65,8 @@ class Budget:
 
     nodes: int = NODES_MOST
     folded: int = FOLD_ALL_BYTES
+    weights: int = 0
+    """Bytes of the model's own weights."""
 
     def take_nodes(self, count: int = 1) -> None:
         """Count operations, or nodes of a body that is run once more.
@@ -77,13 +83,16 @@ class Budget:
                 remedy="shorten loops and sequences, or import the loop's body by itself",
             )
 
-    def may_fold(self, size: int, operands: int) -> bool:
-        """Return whether a result of so many bytes may be folded from operands of so many, and count it."""
+    def may_fold(self, size: int, operands: int, work: int = 0) -> bool:
+        """Return whether a result of so many bytes may be folded from operands of so many, and count it.
+
+        `work` is what computing it takes for a while, which must have room beside what was folded before.
+        """
         if size <= FOLD_FREE_BYTES:
             return True
         if size > FOLD_SMALL_BYTES and size > max(FOLD_MOST_BYTES, FOLD_MOST_GROWTH * operands):
             return False
-        if size > self.folded:
+        if size > self.folded or work > max(self.folded, WORK_GROWTH * self.weights):
             return False
         self.folded -= size
         return True
@@ -141,7 +150,10 @@ class Emitter:
             }
             if entry.work(operands, entry.complete(attributes)).macs > FOLD_MOST_MACS:
                 return False
-        return self.budget.may_fold(sum(one.nbytes for one in types), sum(one.nbytes for one in listed))
+        size, given = sum(one.nbytes for one in types), sum(one.nbytes for one in listed)
+        grows = size > sum({id(one): one.nbytes for one in listed}.values())
+        numbers = sum(math.prod(one.shape) for one in types) + sum(math.prod(one.type.shape) for one in listed)
+        return self.budget.may_fold(size, given, WORK_BYTES * numbers if grows else 0)
 
     def folded(
         self,

@@ -132,6 +132,7 @@ class Interpreter(ABC):
     def allow_growth(self, held: Iterable[object]) -> None:
         """Let folded results be some times as large together as the weights that a model has."""
         weights = sum(one.nbytes for one in held if isinstance(one, Constant))
+        self.budget.weights = weights
         self.budget.folded = max(self.budget.folded, FOLD_MOST_GROWTH * weights)
 
     def output_of(self, name: str, held: object) -> Output | None:

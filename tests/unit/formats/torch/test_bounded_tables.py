@@ -157,7 +157,7 @@ def test_a_tensor_in_too_many_parts_is_refused(
     function: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = torch.export.export(Calling(function), (wide(200, 2),))
-    monkeypatch.setattr(emitter.Budget.__init__, "__defaults__", (100, emitter.FOLD_ALL_BYTES))
+    monkeypatch.setattr(emitter.Budget.__init__, "__defaults__", (100, emitter.FOLD_ALL_BYTES, 0))
     with pytest.raises(TooLargeModelError, match="too many operations"):
         af.from_torch(program)
 
