@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MOST_LINES", "as_html", "cut_lines"]
+__all__ = ["MOST_LINES", "as_html", "cut_lines", "number_of"]
 
 MOST_LINES = 40
 """Lines of a text that are shown."""
@@ -23,6 +23,15 @@ def cut_lines(lines: Iterable[str], most: int = MOST_LINES) -> str:
     if len(whole) <= most:
         return "\n".join(whole)
     return "\n".join((*whole[: most - 1], f"… and {len(whole) - most + 1} more lines"))
+
+
+def number_of(count: int, noun: str) -> str:
+    """Return how many there are of something.
+
+    >>> number_of(1, "layer"), number_of(0, "layer")
+    ('1 layer', '0 layers')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def as_html(shown: object) -> str:

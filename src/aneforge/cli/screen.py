@@ -14,6 +14,7 @@ from rich.text import Text
 
 from aneforge.cli.showing import cut_text, show_answers, show_details, where
 from aneforge.cli.terminal import STYLES, console, print_wrapped
+from aneforge.display import number_of
 from aneforge.graph.precision import TAKEN
 from aneforge.report.finding_texts import (
     chips_text,
@@ -79,7 +80,7 @@ def show_report(
     show_verdict(out, verdict_line(report, result), ok=result.ok)
     path = THROUGH_COREML if any(one.path == COREML for one in report.targets) else DIRECTLY
     halved = " in fp16" if TAKEN in report.notes else ""
-    print_wrapped(out, f"{len(report.nodes)} operations, {report.format}{halved}; {path}", style="dim")
+    print_wrapped(out, f"{number_of(len(report.nodes), 'operation')}, {report.format}{halved}; {path}", style="dim")
     for note in report.notes:
         if verbose or not is_said_above(note):
             print_wrapped(out, f"note: {note}", style="dim")

@@ -6,7 +6,7 @@ by value. Nodes are named by their place in `Report.nodes`, which is the order o
 
 from __future__ import annotations
 
-from aneforge.display import as_html, cut_lines
+from aneforge.display import as_html, cut_lines, number_of
 from aneforge.errors import Location  # noqa: TC001 - msgspec reads the types of fields
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
@@ -410,7 +410,7 @@ class Report:
     """The verdict in one sentence, as the terminal begins; empty as above."""
 
     def __str__(self) -> str:
-        head = f"{self.model}: {len(self.nodes)} operations, {self.format}"
+        head = f"{self.model}: {number_of(len(self.nodes), 'operation')}, {self.format}"
         verdict = (self.verdict,) if self.verdict else ()
         return cut_lines((*verdict, head, *(f"  {target_line(one)}" for one in self.targets)))
 
@@ -421,4 +421,5 @@ class Report:
 def target_line(one: TargetReport) -> str:
     """Return what a report says of a target, as one line."""
     time = "" if one.latency is None else f", {one.latency.microseconds:.0f} µs"
-    return f"{one.title or one.target} ({one.target}): runs {one.runs}{time}, {len(one.findings)} findings"
+    found = number_of(len(one.findings), "finding")
+    return f"{one.title or one.target} ({one.target}): runs {one.runs}{time}, {found}"

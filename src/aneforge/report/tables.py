@@ -7,6 +7,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.report.finding_keys import kind_of
 from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, limit_text, names_once
 from aneforge.report.gate import outcome
@@ -66,7 +67,7 @@ def markdown(report: Report, result: Outcome | None = None) -> str:
     judged = result or outcome(report)
     paths = ", ".join(dict.fromkeys(PATHS[one.path] for one in report.targets))
     lines = [f"# {cell(report.model)}", "", bold_verdict(verdict_line(report, judged)), ""]
-    lines += [f"{len(report.nodes)} operations, {report.format}. Path: {paths}.", ""]
+    lines += [f"{number_of(len(report.nodes), 'operation')}, {report.format}. Path: {paths}.", ""]
     lines += [f"- {cell(note)}" for note in report.notes] + ([""] if report.notes else [])
     lines += markdown_table([CHIP_COLUMNS, *(chip_cells(row) for row in result_rows(report))])
     lines += finding_lines(report)

@@ -23,6 +23,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare, run
 from aneforge.errors import GraphError, NoDataError, UnknownTargetError
 from aneforge.report.headline import costs_of
+from aneforge.report.tables import markdown
 from aneforge.report.written import load_report, report_from_json, report_to_json
 
 if TYPE_CHECKING:
@@ -353,3 +354,13 @@ def test_a_label_is_that_of_its_own_target() -> None:
 
 def test_a_chip_with_the_name_of_a_family_is_checked() -> None:
     assert [one.target for one in check(af.input((1, 4), name="x").relu(), ["soc:a15", "m1"]).targets] == ["h14", "h13"]
+
+
+def test_one_of_something_is_not_written_as_several() -> None:
+    graph = af.Graph({"y": af.input((1, 4), name="x")})
+    report = check(graph, "m1")
+    assert str(report).startswith("graph: 1 operation, graph")
+    assert str(report).endswith(" 1 finding")
+    assert "\n1 operation, graph." in markdown(report)
+    program = compile_graph(af.input((1, 4)).relu(), "m1").program
+    assert repr(program) == "<program of 1 layer in 1 segment for h13>"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from aneforge.display import as_html
+from aneforge.display import as_html, number_of
 from aneforge.records import dataclass
 from aneforge.targets import Place, database
 
@@ -172,7 +172,8 @@ class Program:
         return program_text(self)
 
     def __repr__(self) -> str:
-        return f"<program of {len(self.layers)} layers in {len(self.segments)} segments for {self.target.name}>"
+        layers, segments = number_of(len(self.layers), "layer"), number_of(len(self.segments), "segment")
+        return f"<program of {layers} in {segments} for {self.target.name}>"
 
     def _repr_html_(self) -> str:
         return as_html(f"{self!r}\n{self}")
