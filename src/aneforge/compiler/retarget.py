@@ -103,7 +103,7 @@ def verdict_by(verdict: Preflight, route: Route) -> Preflight:
     On the direct route the floor of MIL programs does not hold, and an operation with a direct form is not refused.
 
     >>> import aneforge as af
-    >>> verdict = preflight(af.input((1, 8, 4, 4)).relu(), "h12")
+    >>> verdict = preflight(af.input((1, 8, 4, 4)).relu(), af.targets.Family.OLDER)
     >>> verdict.ok, verdict_by(verdict, Route.DIRECT).ok
     (False, True)
     """
