@@ -279,7 +279,7 @@ def container_of(file: AneFile) -> Container:
     >>> x = af.input((1, 16, 8, 8), name="x")
     >>> made = container_of(ane_of(af.hwx.emit(x.relu(), af.targets.Family.A13, style="v5").files[0].container))
     >>> [(port.name, port.shape) for port in made.ports]
-    [('output4', (1, 16, 8, 8)), ('input5', (1, 16, 8, 8))]
+    [('input5', (1, 16, 8, 8)), ('output4', (1, 16, 8, 8))]
 
     Raises:
         HwxError: A port has rows that the library does not pack, constants lie where no container has them, or a task
