@@ -51,7 +51,7 @@ STATES = ("resident", "streamed", "chained", "dependent", "in_place", "in_place_
 STRENGTHS = ("saturation", "approximation", "roundings", "round1", "ulp1")
 VERDICTS = ("native", "decompose", "oversize", "reject")
 BOUNDS = ("compute", "weights", "activations", "elements", "nothing")
-NO_PROGRAM = "softmax: the axis is too long (seen 70000, limit 65536)"
+NO_PROGRAM = "softmax: the axis is too long (got 70000, limit 65536)"
 SEEN_ONCE = Evidence(EvidenceKind.MEASURED, "a made-up table", ("Chip A",), "seen once")
 BLOCK = 24
 """Operations between two places where a value is added that was made a block before."""

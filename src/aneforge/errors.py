@@ -8,6 +8,7 @@ puts them into one message that prints cleanly wherever it ends up.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Self
 
 from aneforge.records import dataclass
@@ -46,6 +47,7 @@ __all__ = [
     "UnknownNameError",
     "UnknownTargetError",
     "UnsupportedModelError",
+    "describe_values",
     "nearest_names",
 ]
 
@@ -78,7 +80,7 @@ class AneforgeError(Exception):
     """Base of all errors raised on purpose.
 
     >>> print(AneforgeError("the kernel is too wide", operation="conv", seen=14, limit=13, location=Location("a.py")))
-    conv at a.py: the kernel is too wide (seen 14, limit 13)
+    conv at a.py: the kernel is too wide (got 14, limit 13)
     """
 
     def __init__(
@@ -111,15 +113,25 @@ class AneforgeError(Exception):
             f"at {self.location}" if self.location else None,
             f"on {self.target}" if self.target else None,
         ]
-        values = [
-            f"seen {self.seen}" if self.seen is not None else None,
-            f"limit {self.limit}" if self.limit is not None else None,
-        ]
         prefix = " ".join(part for part in where if part)
-        suffix = ", ".join(part for part in values if part)
+        suffix = describe_values(self.seen, self.limit)
         text = f"{prefix}: {self.message}" if prefix else self.message
         text += f" ({suffix})" if suffix else ""
         return f"{text}. Remedy: {self.remedy}" if self.remedy else text
+
+
+def describe_values(seen: object, limit: object) -> str:
+    """Return what an error says of a value and of what is allowed: a number is a limit, all else is expected.
+
+    >>> describe_values(14, 13), describe_values("fp32", "fp16 or int8"), describe_values(None, None)
+    ('got 14, limit 13', 'got fp32, expected fp16 or int8', '')
+    """
+    parts: list[str] = []
+    if seen is not None:
+        parts.append(f"got {seen}")
+    if limit is not None:
+        parts.append(f"{'limit' if re.match('-?[0-9]', str(limit)) else 'expected'} {limit}")
+    return ", ".join(parts)
 
 
 def restore(kind: type[AneforgeError], message: str, state: Mapping[str, object]) -> AneforgeError:
@@ -127,7 +139,7 @@ def restore(kind: type[AneforgeError], message: str, state: Mapping[str, object]
 
     >>> import pickle
     >>> print(pickle.loads(pickle.dumps(AneforgeError("the kernel is too wide", operation="conv", seen=14))))
-    conv: the kernel is too wide (seen 14)
+    conv: the kernel is too wide (got 14)
     """
     error = kind.__new__(kind, message)
     error.__dict__.update(state)
@@ -494,7 +506,7 @@ class HwxError(AneforgeError, ValueError):
     >>> read_bytes(b"not a container")
     Traceback (most recent call last):
         ...
-    aneforge.errors.HwxError: offset 0x0: the file is too small for a header (seen 15, limit 32)
+    aneforge.errors.HwxError: offset 0x0: the file is too small for a header (got 15, limit 32)
     """
 
     offset: int | None = None
@@ -505,7 +517,7 @@ class HwxError(AneforgeError, ValueError):
         """Build the error for a place in a file.
 
         >>> print(HwxError.at(0x14, "the commands must end within the file", seen=4096, limit=512))
-        offset 0x14: the commands must end within the file (seen 4096, limit 512)
+        offset 0x14: the commands must end within the file (got 4096, limit 512)
         """
         error = cls(f"offset {offset:#x}: {message}", seen=seen, limit=limit)
         error.offset = offset

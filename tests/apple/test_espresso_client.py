@@ -136,11 +136,11 @@ def test_what_the_framework_says_of_a_wrong_order(espresso: EspressoDevice, mil:
 
 def test_what_the_client_says_itself(espresso: EspressoDevice, mil: Path) -> None:
     program = espresso.compile(mil, X, Y)
-    with pytest.raises(RuntimeStateError, match=r"more bytes than input 'x' has \(seen 10, limit 8\)"):
+    with pytest.raises(RuntimeStateError, match=r"more bytes than input 'x' has \(got 10, limit 8\)"):
         program.set_input("x", np.zeros(5, np.float16))
     with pytest.raises(UnknownNameError, match="unknown output 'z'; known: y"):
         program.output_view("z")
-    with pytest.raises(RuntimeStateError, match=r"there is no such operation \(seen 1, limit 1\)"):
+    with pytest.raises(RuntimeStateError, match=r"there is no such operation \(got 1, limit 1\)"):
         program.set_input("x", np.zeros(4, np.float16), 1)
     with pytest.raises(RuntimeStateError, match="nothing was submitted to this stream"):
         program.wait_for_completion()

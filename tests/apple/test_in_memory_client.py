@@ -128,7 +128,7 @@ def test_what_the_client_says_itself(engine: InMemoryModelDevice, mil: Path, tmp
     with pytest.raises(UnknownNameError, match="unknown live input 'z'; known: x"):
         engine.compile(mil, (DevicePort("z", 8),), Y)
     program = engine.compile(mil, X, Y)
-    with pytest.raises(RuntimeStateError, match=r"more bytes than input 'x' has \(seen 10, limit 8\)"):
+    with pytest.raises(RuntimeStateError, match=r"more bytes than input 'x' has \(got 10, limit 8\)"):
         program.set_input("x", np.zeros(5, np.float16))
     with pytest.raises(UnknownNameError, match="unknown output 'z'; known: y"):
         program.output_view("z")

@@ -26,7 +26,7 @@ def test_all_parts_are_in_the_message() -> None:
         target="h13",
         remedy="split it",
     )
-    expected = "conv at model.py:12 on h13: the kernel is too wide (seen 14, limit 13). Remedy: split it"
+    expected = "conv at model.py:12 on h13: the kernel is too wide (got 14, limit 13). Remedy: split it"
     assert str(error) == expected
 
 
@@ -35,7 +35,7 @@ def test_a_message_alone_stands_alone() -> None:
 
 
 def test_a_zero_is_a_value() -> None:
-    assert str(AneforgeError("empty axis", seen=0, limit=1)) == "empty axis (seen 0, limit 1)"
+    assert str(AneforgeError("empty axis", seen=0, limit=1)) == "empty axis (got 0, limit 1)"
 
 
 @pytest.mark.parametrize("caught", [ValueError, KeyError, AneforgeError])

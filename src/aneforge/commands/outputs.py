@@ -77,7 +77,7 @@ def writing(path: Path) -> Generator[None]:
     >>> with writing(Path("disk/report.json")):
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
-    aneforge.errors.GraphError: at disk/report.json: the file cannot be written (seen No space left on device)
+    aneforge.errors.GraphError: at disk/report.json: the file cannot be written (got No space left on device)
 
     Raises:
         GraphError: The system refused something.
@@ -112,7 +112,7 @@ def refuse_file(path: Path, model: object = None) -> None:
 
     >>> refuse_file(Path("no such folder/report.json"))
     Traceback (most recent call last):
-    aneforge.errors.GraphError: at no such folder/report.json: the file cannot be written (seen no folder no such folder). Remedy: mkdir -p 'no such folder'
+    aneforge.errors.GraphError: at no such folder/report.json: the file cannot be written (got no folder no such folder). Remedy: mkdir -p 'no such folder'
 
     Raises:
         GraphError: Its folder is missing or closed, a folder has its name, it is read-only, or it is part of the model.

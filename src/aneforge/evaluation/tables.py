@@ -91,7 +91,7 @@ class TableSource:
         if self.labels is not None:
             label = self.labels[row]
         if label is not None and not isinstance(label, int):
-            return Sample(row, str(row), problem=f"the label is not the number of a class (seen {label!r})")
+            return Sample(row, str(row), problem=f"the label is not the number of a class (got {label!r})")
         arrays: dict[str, Array] = {}
         for name, column in self.columns.items():
             value = values[column]

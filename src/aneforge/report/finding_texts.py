@@ -76,12 +76,12 @@ def name_length(named: tuple[str, str]) -> int:
 
 
 def limit_text(finding: Finding) -> str:
-    """Return what was seen and its limit, where they are numbers and the message has not said both already."""
+    """Return the value and its limit, where they are numbers and the message has not said both already."""
     if not has_limit(finding):
         return ""
     said = set(re.findall(r"[\d.]*\d(?:e[+-]\d+)?", finding.message))
     seen, limit = (plain_text(cast("float", one)) for one in (finding.seen, finding.limit))
-    return "" if {seen, limit} <= said else f"seen: {seen}, limit: {limit}"
+    return "" if {seen, limit} <= said else f"got {seen}, limit {limit}"
 
 
 def closing_line(report: Report, result: Outcome) -> str:

@@ -311,7 +311,7 @@ def test_operands_that_do_not_go_together() -> None:
         convolution(np.ones((1, 8, 5, 5), np.float16), weight, groups=4)
     with pytest.raises(GraphError, match="the kernel is longer than the padded images"):
         convolution(x, weight, groups=2, dilation=3)
-    with pytest.raises(GraphError, match=r"one number for every output channel \(seen 5, limit 6\)"):
+    with pytest.raises(GraphError, match=r"one number for every output channel \(got 5, limit 6\)"):
         convolution(x, weight, np.ones(5), groups=2)
     with pytest.raises(GraphError, match="the kernels are empty"):
         convolution(x, np.ones((6, 4, 0, 3), np.float16))

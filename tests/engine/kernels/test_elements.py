@@ -134,11 +134,11 @@ def test_strided_operands_and_bits() -> None:
 
 def test_what_does_not_fit() -> None:
     x = np.ones((2, 3), np.float16)
-    with pytest.raises(GraphError, match=r"add: the shapes do not match \(seen \(2, 3\) and \(2,\)\)"):
+    with pytest.raises(GraphError, match=r"add: the shapes do not match \(got \(2, 3\) and \(2,\)\)"):
         elements.add(x, x[:, 0])
     with pytest.raises(GraphError, match="one entry for every bit pattern"):
         elements.lookup(x, np.zeros(7, np.uint16))
-    with pytest.raises(GraphTypeError, match=r"takes wide numbers \(seen float16, limit float32 or float64\)"):
+    with pytest.raises(GraphTypeError, match=r"takes wide numbers \(got float16, expected float32 or float64\)"):
         elements.to_fp16(x)
     with pytest.raises(GraphTypeError, match="mul: kernels take fp16 numbers"):
         elements.mul(x, x.astype(np.int16))

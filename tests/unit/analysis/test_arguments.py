@@ -16,8 +16,8 @@ from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"x": (1, 2, 3)}, "has too many entries .seen 3, limit at most 2"),
-        ({"x": "a"}, "range of input 'x' is not a range .seen 'a', limit a magnitude, or a low and a high end"),
+        ({"x": (1, 2, 3)}, "has too many entries .got 3, expected at most 2"),
+        ({"x": "a"}, "range of input 'x' is not a range .got 'a', expected a magnitude, or a low and a high end"),
         ({"x": (1.0,)}, "range of input 'x' is not a range"),
         ({"x": ()}, "range of input 'x' is not a range"),
         ({"x": None}, "range of input 'x' is not a range"),

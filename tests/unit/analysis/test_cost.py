@@ -303,7 +303,7 @@ def test_what_was_compiled_is_priced_as_it_is() -> None:
     assert af.cost(compiled).microseconds == af.cost(convolution(), "h16g").microseconds
     assert af.cost(compiled, "m4-max").machine.name == "m4-max"
     assert af.cost(Loaded(compiled)).microseconds == af.cost(compiled).microseconds
-    with pytest.raises(GraphTypeError, match=r"it was compiled for h16g \(seen h13\)\. Remedy: give the graph"):
+    with pytest.raises(GraphTypeError, match=r"it was compiled for h16g \(got h13\)\. Remedy: give the graph"):
         af.cost(compiled, "m1")
 
 

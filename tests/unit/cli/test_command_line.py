@@ -170,13 +170,11 @@ def test_several_models_have_a_verdict_and_a_file_each(
     assert [line.split()[:2] for line in verdicts[:2]] == [["passed:", "masked.onnx"], ["failed:", "wide.onnx"]]
     assert {"masked.json", "wide.json"} <= {path.name for path in Path().iterdir()}
     assert main.run([*both, "--json", "one.json"]) == 2
-    assert "several models would be written to the same file (seen --json one.json)" in capsys.readouterr().err
+    assert "several models would be written to the same file (got --json one.json)" in capsys.readouterr().err
     Path("sub").mkdir()
     Path("sub", model.name).write_bytes(model.read_bytes())
     assert main.run(["check", str(model), f"sub/{model.name}", "-t", "m1", "--json", "{model}.json"]) == 2
-    assert (
-        "two models have the same name and would be written to the same file (seen masked)" in capsys.readouterr().err
-    )
+    assert "two models have the same name and would be written to the same file (got masked)" in capsys.readouterr().err
 
 
 def test_sarif_and_junit_of_several_models_are_one_file(model: Path, wide: Path) -> None:
@@ -204,14 +202,14 @@ def test_a_model_that_cannot_be_read_does_not_stop_the_others(
     assert Path("masked.mil").exists()
     assert "wrote masked.mil\nwrote masked.weights.bin\n" in capsys.readouterr().out
     assert main.run(["compile", str(wide), str(model), "-t", "m4", "-o", "one.mil"]) == 2
-    assert "several models would be written to the same file (seen -o one.mil)" in capsys.readouterr().err
+    assert "several models would be written to the same file (got -o one.mil)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--workers", "0"], "a run needs at least one worker (seen workers 0)"),
-        (["--workers", "2", "--scheduler", "tcp://here:1"], "a scheduler has its own workers (seen workers 2)"),
+        (["--workers", "0"], "a run needs at least one worker (got workers 0)"),
+        (["--workers", "2", "--scheduler", "tcp://here:1"], "a scheduler has its own workers (got workers 2)"),
     ],
 )
 def test_workers_that_cannot_be(
@@ -329,7 +327,7 @@ def test_several_targets_are_compared_with_expected_outputs(capsys: pytest.Captu
     assert main.run([*asked, "--expect", "golden.npz", "--atol", "0.51"]) == 0
     np.savez("golden.npz", y=np.zeros(3))
     assert main.run([*asked, "--expect", "golden.npz"]) == 2
-    assert "has another shape (seen [3], limit [1, 8, 1, 64])" in capsys.readouterr().err
+    assert "has another shape (got [3], expected [1, 8, 1, 64])" in capsys.readouterr().err
 
 
 def test_a_target_is_compared_with_onnxruntime(
@@ -344,7 +342,7 @@ def test_a_target_is_compared_with_onnxruntime(
     assert capsys.readouterr().out.startswith("output y: M4 (h16g) against onnxruntime: ")
     assert main.run(["compile", str(model), "-t", "m4", "--emit", "mil", "-o", "out"]) == 0
     assert main.run(["compare", "out/model.mil", *asked[2:]]) == 2
-    assert "onnxruntime runs only ONNX files (seen MIL text)" in capsys.readouterr().err
+    assert "onnxruntime runs only ONNX files (got MIL text)" in capsys.readouterr().err
     known = importlib.util.find_spec
 
     def without_onnxruntime(name: str) -> ModuleSpec | None:
@@ -390,7 +388,7 @@ def test_a_saved_program_runs_and_other_commands_say_what_it_is(
     assert np.array_equal(ran, direct, equal_nan=True)
     capsys.readouterr()
     assert main.run(["run", "a.aneprg", "-t", "m1", "--seed", "0"]) == 2
-    assert "a saved program is for one target (seen ['h13'], limit h16g)" in capsys.readouterr().err
+    assert "a saved program is for one target (got ['h13'], expected h16g)" in capsys.readouterr().err
     for command in (["check"], ["bench", "-t", "m4"], ["compare", "-t", "m4", "--seed", "0"], ["compile", "-t", "m4"]):
         assert main.run([command[0], "a.aneprg", *command[1:]]) == 2
         error = capsys.readouterr().err
@@ -504,9 +502,9 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "cut.onnx"], "error: at cut.onnx: the bytes are not an ONNX model"),
         (["check", "masked.onnx", "-t", "m99"], "unknown target 'm99'"),
         (["check", "masked.onnx", "--fail-on", "everything"], "unknown thing to fail on 'everything'"),
-        (["check", "masked.onnx", "--shape", "x"], "--shape is not of the form NAME=LENGTHS (seen x)"),
-        (["check", "masked.onnx", "--shape", "a=1", "--shape", "a=2"], "--shape names something twice (seen a=2)"),
-        (["check", "masked.onnx", "--max-abs", "x=many"], "--max-abs is not of the form NAME=NUMBER (seen x=many)"),
+        (["check", "masked.onnx", "--shape", "x"], "--shape is not of the form NAME=LENGTHS (got x)"),
+        (["check", "masked.onnx", "--shape", "a=1", "--shape", "a=2"], "--shape names something twice (got a=2)"),
+        (["check", "masked.onnx", "--max-abs", "x=many"], "--max-abs is not of the form NAME=NUMBER (got x=many)"),
         (["check", "masked.onnx", "--inputs", "missing.npz"], "the inputs cannot be read"),
         (["check", "masked.onnx", "--inputs", "text.onnx"], "the file is not an .npz archive of arrays"),
         (["check", "masked.onnx", "--baseline", "text.onnx"], "this is not a report of aneforge"),
@@ -514,13 +512,13 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "masked.onnx", "--placement", "nowhere"], "unknown path 'nowhere'"),
         (["check", "open.onnx"], "hint: here that is --shape batch=1\n"),
         (["check", "masked.onnx", "--json", "a", "--csv", "a"], "two forms would be written to the same file"),
-        (["check", "masked.onnx", "--json", "-", "--csv", "-"], "only one form can be printed (seen --json - and"),
-        (["check", "masked.onnx", "--inputs", "objects.npz"], "(seen arrays of objects)"),
-        (["compile", "masked.onnx", "-t", "m1,m4"], "a model is compiled for one target (seen ['h13', 'h16g'])"),
-        (["compile", "masked.onnx", "-t", "m1", "-o", "out"], "no form to write is named (seen -o out)"),
+        (["check", "masked.onnx", "--json", "-", "--csv", "-"], "only one form can be printed (got --json - and"),
+        (["check", "masked.onnx", "--inputs", "objects.npz"], "(got arrays of objects)"),
+        (["compile", "masked.onnx", "-t", "m1,m4"], "a model is compiled for one target (got ['h13', 'h16g'])"),
+        (["compile", "masked.onnx", "-t", "m1", "-o", "out"], "no form to write is named (got -o out)"),
         (
             ["reduce", "masked.onnx", "--keep", "rule ANE-QUIRK-003 m4", "-o", "empty.onnx/x"],
-            "at empty.onnx/x: the folder cannot be made (seen empty.onnx is not a folder)",
+            "at empty.onnx/x: the folder cannot be made (got empty.onnx is not a folder)",
         ),
         (
             ["reduce", "masked.onnx", "--keep", "rule ANE-EXTENT-001"],
@@ -533,9 +531,9 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["compare", "masked.onnx"], "no target is named"),
         (
             ["compare", "masked.onnx", "-t", "m1", "--expect", "a.npz", "--against", "m4"],
-            "--expect and --against cannot be used together (seen --expect and --against)",
+            "--expect and --against cannot be used together (got --expect and --against)",
         ),
-        (["compare", "masked.onnx", "-t", "m1", "--mark", "some"], "--mark takes one word (seen some, limit all)"),
+        (["compare", "masked.onnx", "-t", "m1", "--mark", "some"], "--mark takes one word (got some, expected all)"),
         (["reduce", "masked.onnx", "--keep", "this"], "this is not a property that can be kept"),
         (["explain", "ANE-1"], "unknown rule 'ANE-1'"),
         (["explain", "op", "conw"], "nearest: conv"),

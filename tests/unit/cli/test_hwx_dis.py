@@ -46,4 +46,4 @@ def test_a_task_that_is_not_there(
     with pytest.raises(SystemExit) as stopped:
         main.main()
     assert stopped.value.code == 2
-    assert "there is no such task (seen 2, limit 1)" in " ".join(capsys.readouterr().err.split())
+    assert "there is no such task (got 2, limit 1)" in " ".join(capsys.readouterr().err.split())

@@ -67,15 +67,15 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_model_is_read(
 ) -> None:
     Path("folder").mkdir()
     check = ["check", "unread.onnx", f"--{form}"]
-    assert "(seen a folder). Remedy: name a file" in refused([*check, "folder"], capsys)
-    assert "(seen no folder a b). Remedy: mkdir -p 'a b'" in refused([*check, "a b/c"], capsys)
-    assert "(seen m.onnx is not a folder)" in refused([*check, "m.onnx/c"], capsys)
+    assert "(got a folder). Remedy: name a file" in refused([*check, "folder"], capsys)
+    assert "(got no folder a b). Remedy: mkdir -p 'a b'" in refused([*check, "a b/c"], capsys)
+    assert "(got m.onnx is not a folder)" in refused([*check, "m.onnx/c"], capsys)
     assert "the model itself would be overwritten" in refused(["check", "m.onnx", f"--{form}", "./m.onnx"], capsys)
 
 
 def test_two_forms_have_two_files(capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(["check", "m.onnx", "--json", "a", "--csv", "a"], capsys)
-    assert "two forms would be written to the same file (seen --json a and --csv a)" in message
+    assert "two forms would be written to the same file (got --json a and --csv a)" in message
 
 
 def test_one_file_is_one_however_it_is_spelled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,9 +83,9 @@ def test_one_file_is_one_however_it_is_spelled(capsys: pytest.CaptureFixture[str
     Path("link").symlink_to("r")
     for other in ("sub/../r", "link", str(Path("r").absolute())):
         message = refused(["check", "m.onnx", "--json", "r", "--csv", other], capsys)
-        assert f"two forms would be written to the same file (seen --json r and --csv {other})" in message
+        assert f"two forms would be written to the same file (got --json r and --csv {other})" in message
     message = refused(["check", "m.onnx", "--json", "-", "--csv", "-"], capsys)
-    assert "only one form can be printed (seen --json - and --csv -)" in message
+    assert "only one form can be printed (got --json - and --csv -)" in message
     assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--json", "-", "--csv", str(Path("-").absolute())]) == 0
     assert Path("-").read_text(encoding="utf-8").startswith("target,")
 
@@ -93,7 +93,7 @@ def test_one_file_is_one_however_it_is_spelled(capsys: pytest.CaptureFixture[str
 def test_verdicts_go_into_onnx_files_alone(capsys: pytest.CaptureFixture[str]) -> None:
     Path("model.mil").write_text("program(1.3) {}", encoding="utf-8")
     message = refused(["check", "model.mil", "--netron", "a.onnx"], capsys)
-    assert "verdicts can be written into ONNX models alone (seen MIL text)" in message
+    assert "verdicts can be written into ONNX models alone (got MIL text)" in message
 
 
 @pytest.mark.parametrize(("form", "path"), EMITTED.items())
@@ -177,7 +177,7 @@ def test_no_file_of_a_model_in_a_folder_is_written_over(form: str, capsys: pytes
     for file in files:
         file.chmod(0o444)
         again = refused(["compile", "m.onnx", "-t", "m4", "--emit", form, "-o", "out"], capsys)
-        assert f"at {file}: the file cannot be written (seen a file that is read-only)" in again
+        assert f"at {file}: the file cannot be written (got a file that is read-only)" in again
         file.chmod(0o644)
 
 
@@ -232,7 +232,7 @@ def test_phases_arrays_and_parts_have_places_too(capsys: pytest.CaptureFixture[s
     Path("folder").mkdir()
     assert "file is not a folder" in refused(["compile", "m.onnx", "-t", "m4", "--dump-phases", "file"], capsys)
     run = ["run", "m.onnx", "-t", "m4", "--seed", "0", "-o"]
-    assert "(seen a folder)" in refused([*run, "folder"], capsys)
+    assert "(got a folder)" in refused([*run, "folder"], capsys)
     assert "mkdir -p missing" in refused([*run, "missing/y.npz"], capsys)
     reduce = ["reduce", "m.onnx", "--keep", "rule ANE-QUIRK-003 m4", "-o"]
     assert "file is not a folder" in refused([*reduce, "file"], capsys)
@@ -272,7 +272,7 @@ def test_a_link_to_a_file_that_is_not_there_stays_a_link(capsys: pytest.CaptureF
     Path("nowhere").symlink_to("missing/report.csv")
     Path("circle").symlink_to("circle")
     missing = Path("missing").absolute()
-    assert f"(seen no folder {missing}). Remedy: mkdir -p" in refused(["check", "m.onnx", "--csv", "nowhere"], capsys)
+    assert f"(got no folder {missing}). Remedy: mkdir -p" in refused(["check", "m.onnx", "--csv", "nowhere"], capsys)
     assert "Too many levels of symbolic links" in refused(["check", "m.onnx", "--csv", "circle"], capsys)
     with pytest.raises(GraphError, match="Too many levels of symbolic links"):
         save("circle", "text")
@@ -295,11 +295,9 @@ def test_a_read_only_file_is_not_replaced(capsys: pytest.CaptureFixture[str]) ->
     file.write_text("kept", encoding="utf-8")
     file.chmod(0o444)
     Path("link").symlink_to(file)
-    seen = (
-        "the file cannot be written (seen a file that is read-only). Remedy: name another, or chmod u+w 'a kept.json'"
-    )
+    seen = "the file cannot be written (got a file that is read-only). Remedy: name another, or chmod u+w 'a kept.json'"
     assert seen in refused(["check", "m.onnx", "--json", str(file)], capsys)
-    assert "(seen a file that is read-only)" in refused(["check", "m.onnx", "--json", "link"], capsys)
+    assert "(got a file that is read-only)" in refused(["check", "m.onnx", "--json", "link"], capsys)
     for form in ("text", "program"):
         assert seen in refused(["compile", "m.onnx", "-t", "m4", "--emit", form, "-o", str(file)], capsys)
     with pytest.raises(GraphError, match="read-only"):
@@ -324,7 +322,7 @@ def test_a_full_disk_leaves_no_half_file() -> None:
         )
         assert (found.returncode, found.stdout) == (2, "")
         assert found.stderr.startswith("error: at a.")
-        assert "cannot be written (seen File too large)" in found.stderr
+        assert "cannot be written (got File too large)" in found.stderr
         assert [path.name for path in Path().iterdir()] == ["m.onnx"]
 
 

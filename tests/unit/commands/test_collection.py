@@ -218,8 +218,8 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, bytes]], bytes], str]] = {
     "missing": (lambda files: archive_of({"manifest.json": files["manifest.json"]}), "each once, and no other"),
     "bomb": (lambda files: archive_of(files | {"doors.json": bytes(9 << 20)}), "doors.json is too large"),
     "large": (lambda files: archive_of(files) + bytes(9 << 20), "the file is too large for a collection"),
-    "version": (lambda files: with_manifest(files, version=2), r"has another version \(seen 2, limit 1\)"),
-    "format": (lambda files: with_manifest(files, format="other\x1b"), r"another format \(seen 'other\\x1b'"),
+    "version": (lambda files: with_manifest(files, version=2), r"has another version \(got 2, limit 1\)"),
+    "format": (lambda files: with_manifest(files, format="other\x1b"), r"another format \(got 'other\\x1b'"),
     "field": (lambda files: with_manifest(files, host="here"), "manifest.json is damaged .*unknown field `host`"),
     "control": (lambda files: with_manifest(files, kernel="\x1b[2J"), "manifest.json is damaged"),
     "deep": (
@@ -246,7 +246,7 @@ def test_a_file_that_is_there_twice_is_refused(small: Collection, tmp_path: Path
         archive.writestr("doors.json", b"[]")
     path = tmp_path / "facts.zip"
     path.write_bytes(stream.getvalue())
-    with pytest.raises(GraphError, match=r"each once, and no other \(seen 6 files"):
+    with pytest.raises(GraphError, match=r"each once, and no other \(got 6 files"):
         read_collection(path)
 
 

@@ -167,7 +167,7 @@ def test_json_keeps_everything_and_is_stable(tmp_path: Path) -> None:
     [
         ("", "this is not a report of aneforge"),
         ("{}", "this is not a report of aneforge"),
-        ('{"version": 99, "model": "m"}', "the report has another version (seen 99, limit 1)"),
+        ('{"version": 99, "model": "m"}', "the report has another version (got 99, limit 1)"),
         ('{"version": 1, "model": "m"}', "the report is damaged"),
     ],
 )

@@ -248,9 +248,9 @@ def test_the_reference_has_the_weights_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.ones((1, 2)) * 1j, r"input 'x' takes numbers \(seen complex128\)"),
-        (np.array([["a", "b"]]), r"input 'x' takes numbers \(seen <U1\)"),
-        (np.ones((2, 1)), r"input 'x' has the wrong shape \(seen \[2, 1\], limit \[1, 2\]\)"),
+        (np.ones((1, 2)) * 1j, r"input 'x' takes numbers \(got complex128\)"),
+        (np.array([["a", "b"]]), r"input 'x' takes numbers \(got <U1\)"),
+        (np.ones((2, 1)), r"input 'x' has the wrong shape \(got \[2, 1\], expected \[1, 2\]\)"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(value: np.ndarray, message: str) -> None:
@@ -318,7 +318,7 @@ def test_a_saved_program_runs(tmp_path: Path) -> None:
     assert ran.target == direct.target
     assert ran.outputs["y"].tolist() == direct.outputs["y"].tolist() == [[0, 3, 6, 9]]
     assert run_model(path, "h17", sample)[0].target == "h17"
-    with pytest.raises(GraphError, match=r"a saved program is for one target \(seen \['h13'\], limit h17\)"):
+    with pytest.raises(GraphError, match=r"a saved program is for one target \(got \['h13'\], expected h17\)"):
         run_model(path, [OLD, NEW], sample)
     with pytest.raises(GraphError, match="a saved program has fixed shapes"):
         run_model(path, inputs=sample, shapes={"x": (1, 4)})

@@ -155,7 +155,7 @@ def test_workers_of_another_version_are_refused(cluster: LocalCluster, tmp_path:
         worker = next(iter(client.scheduler_info()["workers"]))
         client.run(become, "0.0.1 (other)", workers=[worker])
         try:
-            with pytest.raises(GraphError, match=r"1 of \d workers have another version of aneforge \(seen 0.0.1"):
+            with pytest.raises(GraphError, match=r"1 of \d workers have another version of aneforge \(got 0.0.1"):
                 evaluate(classifier(), data, FIRST, scheduler=cluster.scheduler_address)
         finally:
             client.run(become, None, workers=[worker])

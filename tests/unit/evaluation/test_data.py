@@ -69,7 +69,7 @@ def test_images_are_resized_cropped_and_normalised_as_asked() -> None:
     small = Image.fromarray(pixels).resize((6, 4), Image.Resampling.BILINEAR)
     resized = decode_image(written.getvalue(), (3, 4, 6), ImageOptions(resize=(4,), scale=1.0))
     np.testing.assert_array_equal(resized, np.asarray(small, np.float32).transpose(2, 0, 1))
-    with pytest.raises(BadSampleError, match=r"seen 8 × 12, limit 4 × 6\).*--resize 4,6, or --resize 6 --crop"):
+    with pytest.raises(BadSampleError, match=r"got 8 × 12, limit 4 × 6\).*--resize 4,6, or --resize 6 --crop"):
         decode_image(written.getvalue(), (3, 4, 6), ImageOptions())
     with pytest.raises(BadSampleError, match="the input does not take images"):
         decode_image(written.getvalue(), (5,), ImageOptions())

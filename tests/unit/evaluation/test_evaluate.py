@@ -214,7 +214,7 @@ def test_a_full_disk_stops_the_run_whole(monkeypatch: pytest.MonkeyPatch, tmp_pa
         real(descriptor)
 
     monkeypatch.setattr(store.os, "fsync", full)
-    with pytest.raises(GraphError, match=r"results cannot be written \(seen No space left.*the same command continues"):
+    with pytest.raises(GraphError, match=r"results cannot be written \(got No space left.*the same command continues"):
         evaluate(classifier(), data, FIRST, shard=2, folder=folder)
     assert sorted(contents(folder)) == ["run.json", "shard-000000.bin"]
     monkeypatch.setattr(store.os, "fsync", real)
@@ -262,7 +262,7 @@ def test_bad_samples_are_listed_and_the_others_go_on() -> None:
     found = evaluate(classifier(), values, FIRST)
     assert found.summary.samples == 2
     assert [bad.sample for bad in found.summary.bad] == [1, 2]
-    assert "input 'x' has another shape (seen [2, 4, 5], limit [2, 4, 4])" in found.summary.bad[0].reason
+    assert "input 'x' has another shape (got [2, 4, 5], expected [2, 4, 4])" in found.summary.bad[0].reason
     with pytest.raises(GraphError, match="sample 1: a sample is bad"):
         evaluate(classifier(), values, FIRST, fail_on_bad_sample=True)
     with pytest.raises(GraphError, match="no sample could be run"):
@@ -283,7 +283,7 @@ def test_a_metric_that_raises_names_its_sample() -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.zeros((3, 2, 8, 8))}, r"another shape \(seen .*resize the images to 4 × 4"),
+        ({"x": np.zeros((3, 2, 8, 8))}, r"another shape \(got .*resize the images to 4 × 4"),
         ({"x": np.zeros((3, 4, 4, 2))}, r"transpose\(0, 3, 1, 2\)"),
         ({"a": np.zeros((3, 2, 4, 4)), "b": np.zeros(3)}, "inputs have no data.*missing x; the file has a, b"),
         ({"x": np.zeros((3, 2, 4, 4)), "labels": np.zeros(2, int)}, "the labels do not fit the data.*2 labels"),
@@ -321,7 +321,7 @@ def test_a_file_that_is_cut_is_refused() -> None:
         ("name,label\n0,1\n1,2\n", "no label for 1 of 3 samples: 2"),
         ("1\ncat\n2\n", "a label is not the number of a class.*cat"),
         ("1,2,3\n", "not one column, or names and labels"),
-        ("0,1\n1,2\n2,3\n0,2\n", r"a sample has two labels \(seen 1 and 2 for 0\)"),
+        ("0,1\n1,2\n2,3\n0,2\n", r"a sample has two labels \(got 1 and 2 for 0\)"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(text: str, message: str) -> None:

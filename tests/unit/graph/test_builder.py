@@ -32,7 +32,7 @@ def attention(length: int, *, is_causal: bool = False, attn_mask: af.Tensor | No
 
 
 MISUSES: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (lambda: af.input((1,) * 6), ValueError, "too many axes .seen 6, limit 5"),
+    (lambda: af.input((1,) * 6), ValueError, "too many axes .got 6, limit 5"),
     (lambda: af.input((1, 0)), ValueError, "an empty axis"),
     (lambda: af.input((1,), dtype="fp32"), ValueError, "limit fp16 or uint8"),
     (lambda: af.input((1,), max_abs=-1.0), ValueError, "max_abs must be 0 or more"),
@@ -63,7 +63,7 @@ MISUSES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: af.conv(image(1, 3, 8, 8), np.ones((4, 3, 3, 16), np.float16)),
         ValueError,
-        "kernel is too wide .seen 16, limit 15",
+        "kernel is too wide .got 16, limit 15",
     ),
     (lambda: af.conv(image(1, 3, 8, 8), np.ones((4, 2, 3, 3), np.float16)), ValueError, "conv"),
     (lambda: af.conv(image(1, 3, 8, 8), np.ones((4, 3, 9, 9), np.float16)), ValueError, "conv"),
@@ -77,7 +77,7 @@ MISUSES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: af.concat([image(1, 2), image(1, 3)], axis=0), ValueError, "concat"),
     (lambda: af.concat([image(1, 2), 3]), TypeError, "value 1 is not a tensor"),  # pyright: ignore[reportArgumentType] - misuse
     (lambda: af.split(image(5, 2), 2), ValueError, "split"),
-    (lambda: af.gather(image(5, 2), [7]), ValueError, "an index is out of range .seen 7, limit -5 to 4"),
+    (lambda: af.gather(image(5, 2), [7]), ValueError, "an index is out of range .got 7, limit -5 to 4"),
     (lambda: af.gather(image(5, 2), []), ValueError, "there are no indices"),
     (lambda: af.maximum(1.0, 2.0), TypeError, "neither operand is a tensor"),
     (lambda: af.pixel_shuffle(image(1, 3, 2, 2), 2), ValueError, "pixel_shuffle"),

@@ -104,7 +104,7 @@ def test_limits_reach_the_decomposition() -> None:
     def objection(node: Node) -> Objection | None:
         return Objection("not here") if node.op.name == "global_arg_min_max" else None
 
-    with pytest.raises(NotSupportedError, match=r"too many elements.*seen 40, limit 32"):
+    with pytest.raises(NotSupportedError, match=r"too many elements.*got 40, limit 32"):
         convert(graph, Dialect("a test's", objection, Limits(arg_reduction=32)))
     assert "reduce_argmax" in op_names(convert(graph, Dialect("a test's", objection)).graph)
 

@@ -154,24 +154,24 @@ ERRORS = [
         ((2,),),
         "a second ellipsis in '...i...' is not a label, in '...i...->i' (limit letters and one '...')",
     ),
-    ("ij,jk->ik", ((2, 3),), "the operands do not match, in 'ij,jk->ik' (seen 1 tensors, limit 2 operands)"),
-    ("i", (), "the operands do not match, in 'i' (seen 0 tensors, limit 1 operands)"),
-    ("ij->i", ((2,),), "operand 0 with labels 'ij' has shape [2], in 'ij->i' (seen rank 1, limit rank 2)"),
-    ("i,i->i", ((2,), (2, 2)), "operand 1 with labels 'i' has shape [2, 2], in 'i,i->i' (seen rank 2, limit rank 1)"),
+    ("ij,jk->ik", ((2, 3),), "the operands do not match, in 'ij,jk->ik' (got 1 tensors, limit 2 operands)"),
+    ("i", (), "the operands do not match, in 'i' (got 0 tensors, limit 1 operands)"),
+    ("ij->i", ((2,),), "operand 0 with labels 'ij' has shape [2], in 'ij->i' (got rank 1, expected rank 2)"),
+    ("i,i->i", ((2,), (2, 2)), "operand 1 with labels 'i' has shape [2, 2], in 'i,i->i' (got rank 2, expected rank 1)"),
     (
         "ij...->i",
         ((2,),),
-        "operand 0 with labels 'ij...' has shape [2], in 'ij...->i' (seen rank 1, limit rank 2 or more)",
+        "operand 0 with labels 'ij...' has shape [2], in 'ij...->i' (got rank 1, expected rank 2 or more)",
     ),
     (
         "ii->i",
         ((2, 3),),
-        "the axes of label 'i' of operand 0 differ, in 'ii->i' (seen 2 and 3, limit one length)",
+        "the axes of label 'i' of operand 0 differ, in 'ii->i' (got 2 and 3, expected one length)",
     ),
     (
         "ij,jk->ik",
         ((2, 3), (4, 5)),
-        "label 'j' has another length in operand 1, in 'ij,jk->ik' (seen 3 and 4, limit one length, or 1)",
+        "label 'j' has another length in operand 1, in 'ij,jk->ik' (got 3 and 4, expected one length, or 1)",
     ),
     (
         "ij->ik",
@@ -183,7 +183,7 @@ ERRORS = [
         "...i->i",
         ((4, 3),),
         (
-            "the output leaves the ellipsis out, in '...i->i' (seen 1 axes). "
+            "the output leaves the ellipsis out, in '...i->i' (got 1 axes). "
             "Remedy: write '...' in the output, or sum over named labels"
         ),
     ),
@@ -215,7 +215,7 @@ UNSUPPORTED = [
         ((2, 2, 2), (2, 2, 2)),
         (
             "'abc,def->abcdef' cannot be built because of label 'f': "
-            "the output has more axes than the builder allows (seen 6, limit 5)"
+            "the output has more axes than the builder allows (got 6, limit 5)"
         ),
     ),
     (
@@ -223,7 +223,7 @@ UNSUPPORTED = [
         ((2,) * 5,) * 6,
         (
             "'abcde,afghi,bfjkl,cgjmn,dhkmo,eilno->' cannot be built because of label 'g': "
-            "in every order of products a tensor has more axes than the builder allows (seen 8, limit 5). "
+            "in every order of products a tensor has more axes than the builder allows (got 8, limit 5). "
             "Remedy: merge axes with reshape before"
         ),
     ),
@@ -239,7 +239,7 @@ def test_unsupported_equations(equation: str, shapes: Shapes, message: str) -> N
 
 
 def test_operands_must_be_tensors() -> None:
-    with pytest.raises(GraphTypeError, match=r"operand 1 of 'i,i->i' is not a tensor \(seen an array of float64 of"):
+    with pytest.raises(GraphTypeError, match=r"operand 1 of 'i,i->i' is not a tensor \(got an array of float64 of"):
         einsum("i,i->i", graph_input((2,)), np.ones(2))  # pyright: ignore[reportArgumentType] - what is tested
 
 
@@ -272,5 +272,5 @@ def test_the_search_for_an_order_ends() -> None:
 def test_a_long_chain_of_products() -> None:
     equation = ",".join("ab" if place % 2 else "ba" for place in range(64)) + "->ab"
     assert einsum(equation, *inputs(*[(2, 2)] * 64)).shape == (2, 2)
-    with pytest.raises(GraphError, match=r"too many operands \(seen 65, limit 64"):
+    with pytest.raises(GraphError, match=r"too many operands \(got 65, limit 64"):
         einsum(",".join(["a"] * 65) + "->a", *inputs(*[(2,)] * 65))

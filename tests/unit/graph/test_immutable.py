@@ -79,7 +79,7 @@ def test_a_graph_does_not_follow_the_mapping_that_it_was_made_of() -> None:
 
 def test_a_tensor_is_a_result_of_a_node() -> None:
     node = af.input((2,)).node
-    with pytest.raises(GraphError, match=r"input: it has no result -1 \(seen -1, limit 0 to 0\)"):
+    with pytest.raises(GraphError, match=r"input: it has no result -1 \(got -1, limit 0 to 0\)"):
         af.Tensor(node, -1)
     with pytest.raises(GraphError, match="it has no result 1"):
         af.Tensor(node, 1)

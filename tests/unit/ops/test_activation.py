@@ -115,7 +115,7 @@ def test_unknown_gelu_mode() -> None:
 
 
 def test_softmax_axis_outside() -> None:
-    with pytest.raises(GraphError, match=r"softmax: axis is not an axis of .* rank 2 \(seen 2, limit -2 to 1\)"):
+    with pytest.raises(GraphError, match=r"softmax: axis is not an axis of .* rank 2 \(got 2, limit -2 to 1\)"):
         infer("softmax", {"x": TensorType((2, 3))}, axis=2)
 
 
@@ -127,9 +127,9 @@ def test_operands_per_channel(name: str) -> None:
         return infer(name, {"x": x, **dict.fromkeys(names, operand)})
 
     assert call(TensorType((1, 3, 4)), TensorType((3,))) == TensorType((1, 3, 4))
-    with pytest.raises(GraphError, match=r"too few axes \(seen 2, limit 3 or more: channels on axis 1\).*expand_dims"):
+    with pytest.raises(GraphError, match=r"too few axes \(got 2, limit 3 or more: channels on axis 1\).*expand_dims"):
         call(TensorType((1, 3)), TensorType((3,)))
-    with pytest.raises(GraphError, match=r"one number for each channel of x \(seen \[4\], limit \[3\]"):
+    with pytest.raises(GraphError, match=r"one number for each channel of x \(got \[4\], expected \[3\]"):
         call(TensorType((1, 3, 4)), TensorType((4,)))
     with pytest.raises(GraphError, match="different element types"):
         call(TensorType((1, 3, 4)), TensorType((3,), "fp32"))
@@ -150,7 +150,7 @@ def test_a_level_is_a_value_of_the_type() -> None:
     assert result.dtype == np.int32
     assert result.tolist() == [2, 2, 5]
     assert apply("threshold", [-3, 0.25], alpha=0.125) == [0.125, 0.25]
-    with pytest.raises(GraphError, match=r"alpha is not a value of int32 \(seen 0.5"):
+    with pytest.raises(GraphError, match=r"alpha is not a value of int32 \(got 0.5"):
         infer("threshold", {"x": TensorType((2,), "int32")}, alpha=0.5)
     with pytest.raises(GraphError, match="alpha is not a value of uint8"):
         infer("threshold", {"x": TensorType((2,), "uint8")}, alpha=-1)

@@ -37,13 +37,13 @@ def test_padding_is_of_the_last_axes() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"pad": (1, 1, 1)}, "pad is not a list of pairs, before and after, for the last axes (seen 3"),
-        ({"pad": (0,) * 8}, "(seen 8, limit an even number up to 6)"),
-        ({"pad": (0, 4), "mode": "reflect"}, "axis 2 is too short to pad in mode reflect (seen 4, limit 3)"),
-        ({"pad": (0, 5), "mode": "symmetric"}, "axis 2 is too short to pad in mode symmetric (seen 5, limit 4)"),
-        ({"pad": (0, 1), "constant_val": 0.5}, "constant_val is not a value of int32 (seen 0.5"),
-        ({"pad": (0, -1)}, "attribute 'pad' is too small (seen -1, limit at least 0)"),
-        ({"pad": (0, 1), "mode": "wrap"}, "attribute 'mode' is not one of its choices (seen 'wrap'"),
+        ({"pad": (1, 1, 1)}, "pad is not a list of pairs, before and after, for the last axes (got 3"),
+        ({"pad": (0,) * 8}, "(got 8, expected an even number up to 6)"),
+        ({"pad": (0, 4), "mode": "reflect"}, "axis 2 is too short to pad in mode reflect (got 4, limit 3)"),
+        ({"pad": (0, 5), "mode": "symmetric"}, "axis 2 is too short to pad in mode symmetric (got 5, limit 4)"),
+        ({"pad": (0, 1), "constant_val": 0.5}, "constant_val is not a value of int32 (got 0.5"),
+        ({"pad": (0, -1)}, "attribute 'pad' is too small (got -1, expected at least 0)"),
+        ({"pad": (0, 1), "mode": "wrap"}, "attribute 'mode' is not one of its choices (got 'wrap'"),
     ],
 )
 def test_pad_errors(attributes: dict[str, object], message: str) -> None:
@@ -52,7 +52,7 @@ def test_pad_errors(attributes: dict[str, object], message: str) -> None:
 
 
 def test_there_is_no_border_to_replicate_without_elements() -> None:
-    with pytest.raises(GraphError, match=re.escape("too short to pad in mode replicate (seen 1, limit 0)")):
+    with pytest.raises(GraphError, match=re.escape("too short to pad in mode replicate (got 1, limit 0)")):
         inferred("pad", TensorType((0,)), pad=(1, 0), mode="replicate")
 
 
@@ -63,10 +63,10 @@ def test_crop_cuts_both_sides() -> None:
 @pytest.mark.parametrize(
     ("tensor", "height", "width", "message"),
     [
-        (X, (0, 0), (0, 0), "x of shape [2, 3, 4] has the wrong rank (seen 3, limit 4)"),
-        (IMAGE, (2, 2), (0, 0), "crop_height leaves nothing of the image (seen 4, limit less than 4)"),
-        (IMAGE, (0, 0), (9, 0), "crop_width leaves nothing of the image (seen 9, limit less than 5)"),
-        (IMAGE, (1,), (0, 0), "crop_height does not have one entry for each side (seen 1, limit 2)"),
+        (X, (0, 0), (0, 0), "x of shape [2, 3, 4] has the wrong rank (got 3, limit 4)"),
+        (IMAGE, (2, 2), (0, 0), "crop_height leaves nothing of the image (got 4, expected less than 4)"),
+        (IMAGE, (0, 0), (9, 0), "crop_width leaves nothing of the image (got 9, expected less than 5)"),
+        (IMAGE, (1,), (0, 0), "crop_height does not have one entry for each side (got 1, limit 2)"),
     ],
 )
 def test_crop_errors(tensor: TensorType, height: tuple[int, ...], width: tuple[int, ...], message: str) -> None:
@@ -88,5 +88,5 @@ def test_band_part(lower: int, upper: int, result: list[list[int]]) -> None:
 
 
 def test_band_part_needs_a_matrix() -> None:
-    with pytest.raises(GraphError, match=re.escape("[3] has too few axes (seen 1, limit 2 or more: matrices)")):
+    with pytest.raises(GraphError, match=re.escape("[3] has too few axes (got 1, limit 2 or more: matrices)")):
         inferred("band_part", TensorType((3,)))

@@ -35,7 +35,7 @@ def test_a_branch_gives_its_values() -> None:
 @pytest.mark.parametrize(
     ("pred", "yes", "no", "text"),
     [
-        (A, (A,), (A,), r"condition is not one bool \(seen fp16\[2\], limit bool\[\]\)"),
+        (A, (A,), (A,), r"condition is not one bool \(got fp16\[2\], expected bool\[\]\)"),
         (BOOL, (A,), (A, B), "different numbers of values"),
         (BOOL, (A, A), (A, B), "value 1 of the branches is of different types"),
         (BOOL, (), (), "there are no values"),
@@ -75,7 +75,7 @@ def test_elements_are_gathered_in_the_order_of_the_indices() -> None:
 
 @pytest.mark.parametrize("place", [-1, 3])
 def test_a_place_that_the_list_does_not_have(place: int) -> None:
-    with pytest.raises(GraphError, match=rf"no such place \(seen {place}, limit 0 to 2\)"):
+    with pytest.raises(GraphError, match=rf"no such place \(got {place}, limit 0 to 2\)"):
         LIST_READ.evaluate({"ls": np.zeros(3), "index": np.array(place)}, {})
 
 

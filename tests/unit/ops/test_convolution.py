@@ -112,15 +112,15 @@ def test_the_transpose_counts_what_its_elements_meet() -> None:
     ("x", "weight", "attributes", "message"),
     [
         ([4, 4], [4, 4], {}, r"x of shape \[4, 4\] has the wrong rank"),
-        ([1, 4, 8, 8], [4, 4, 3], {}, r"weight of shape \[4, 4, 3\] has the wrong rank \(seen 3, limit 4\)"),
-        ([1, 8, 4], [3, 2, 1], {"groups": 3}, r"groups do not divide the input channels \(seen 8 channels"),
+        ([1, 4, 8, 8], [4, 4, 3], {}, r"weight of shape \[4, 4, 3\] has the wrong rank \(got 3, limit 4\)"),
+        ([1, 8, 4], [3, 2, 1], {"groups": 3}, r"groups do not divide the input channels \(got 8 channels"),
         ([1, 4, 4], [4, 4, 0], {}, r"the kernel has no elements"),
         ([1, 4, 8, 8], [4, 4, 3, 3], {"strides": [2]}, r"strides does not have one entry for each spatial axis"),
         (
             [1, 4, 8, 8],
             [4, 4, 3, 3],
             {"dilations": [1, 1, 1]},
-            r"dilations does not .*\(seen 3, limit 2\)",
+            r"dilations does not .*\(got 3, limit 2\)",
         ),
         (
             [1, 4, 8, 8],
@@ -148,19 +148,21 @@ def test_channels_of_the_kernel_must_fit() -> None:
 
 
 def test_groups_must_divide_the_output_channels() -> None:
-    with pytest.raises(GraphError, match=r"groups do not divide the output channels \(seen 3 channels, limit .* of 2"):
+    with pytest.raises(
+        GraphError, match=r"groups do not divide the output channels \(got 3 channels, expected .* of 2"
+    ):
         shape("conv", [1, 4, 4], [3, 2, 1], groups=2)
 
 
 def test_the_kernel_must_fit_the_padded_input() -> None:
-    with pytest.raises(GraphError, match=r"conv: the window is longer than the padded axis \(seen 5, limit 4\)"):
+    with pytest.raises(GraphError, match=r"conv: the window is longer than the padded axis \(got 5, limit 4\)"):
         shape("conv", [1, 1, 3], [1, 1, 3], dilations=[2], pad_type="custom", pad=[0, 1])
 
 
 def test_bias_must_have_one_value_for_every_channel() -> None:
-    with pytest.raises(GraphError, match=r"bias must hold .* for each output channel \(seen \[4\], limit \[6\]\)"):
+    with pytest.raises(GraphError, match=r"bias must hold .* for each output channel \(got \[4\], expected \[6\]\)"):
         shape("conv", [1, 4, 4], [6, 4, 1], [4])
-    with pytest.raises(GraphError, match=r"bias must hold one number for each output channel \(seen \[6, 1\]"):
+    with pytest.raises(GraphError, match=r"bias must hold one number for each output channel \(got \[6, 1\]"):
         shape("conv_transpose", [1, 4, 4], [4, 3, 1], [6, 1], groups=2)
 
 

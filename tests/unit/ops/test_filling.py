@@ -22,12 +22,12 @@ def test_fill_takes_its_element_type_from_the_attribute() -> None:
 @pytest.mark.parametrize(
     ("value", "dtype", "message"),
     [
-        (0.5, "int32", "value is not a value of int32 (seen 0.5, limit an integer from -2147483648 to 2147483647)"),
-        (256, "uint8", "value is not a value of uint8 (seen 256.0, limit an integer from 0 to 255)"),
-        (8, "int4", "value is not a value of int4 (seen 8.0, limit an integer from -8 to 7)"),
-        (2, "bool", "value is not a value of bool (seen 2.0, limit an integer from 0 to 1)"),
-        (float("nan"), "int8", "value is not a value of int8 (seen nan"),
-        (0, "fp17", "attribute 'dtype' is not one of its choices (seen 'fp17'"),
+        (0.5, "int32", "value is not a value of int32 (got 0.5, expected an integer from -2147483648 to 2147483647)"),
+        (256, "uint8", "value is not a value of uint8 (got 256.0, expected an integer from 0 to 255)"),
+        (8, "int4", "value is not a value of int4 (got 8.0, expected an integer from -8 to 7)"),
+        (2, "bool", "value is not a value of bool (got 2.0, expected an integer from 0 to 1)"),
+        (float("nan"), "int8", "value is not a value of int8 (got nan"),
+        (0, "fp17", "attribute 'dtype' is not one of its choices (got 'fp17'"),
     ],
 )
 def test_fill_errors(value: float, dtype: str, message: str) -> None:
@@ -54,16 +54,16 @@ def test_range_stops_before_its_end() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"start": 0, "end": 3, "step": 0}, "the range never ends (seen from 0 to 3 by 0"),
-        ({"start": 0, "end": float("inf"), "step": 1}, "the range never ends (seen from 0 to inf by 1"),
+        ({"start": 0, "end": 3, "step": 0}, "the range never ends (got from 0 to 3 by 0"),
+        ({"start": 0, "end": float("inf"), "step": 1}, "the range never ends (got from 0 to inf by 1"),
         (
             {"start": 0, "end": 3, "step": 0.5, "dtype": "int32"},
-            "step is not an integer, as int32 needs it (seen 0.5)",
+            "step is not an integer, as int32 needs it (got 0.5)",
         ),
-        ({"start": 0.5, "end": 3, "step": 1, "dtype": "int32"}, "start is not a value of int32 (seen 0.5"),
+        ({"start": 0.5, "end": 3, "step": 1, "dtype": "int32"}, "start is not a value of int32 (got 0.5"),
         (
             {"start": 0, "end": 301, "step": 100, "dtype": "uint8"},
-            "the last number is not a value of uint8 (seen 300.0",
+            "the last number is not a value of uint8 (got 300.0",
         ),
     ],
 )

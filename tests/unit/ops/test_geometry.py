@@ -97,12 +97,12 @@ def test_a_template_fits_into_its_image(template: tuple[int, int]) -> None:
 
 
 def test_ref_is_longer_than_aux_by_the_disparity_range() -> None:
-    with pytest.raises(GraphError, match=r"ref is too short to move aux of 4 by 3 .*seen 6, limit at least 7"):
+    with pytest.raises(GraphError, match=r"ref is too short to move aux of 4 by 3 .*got 6, expected at least 7"):
         type_of(geometry.COST_VOLUME, TensorType((4,)), TensorType((6,)), disparity_range=3)
 
 
 def test_no_more_points_are_chosen_than_there_are() -> None:
-    with pytest.raises(GraphError, match=r"fewer points than must be chosen .*seen 5, limit at most 4"):
+    with pytest.raises(GraphError, match=r"fewer points than must be chosen .*got 5, expected at most 4"):
         type_of(geometry.FPS, TensorType((4, 3)), k=5)
 
 

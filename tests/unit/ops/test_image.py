@@ -190,8 +190,8 @@ def test_an_image_becomes_one_element_unless_a_size_is_given() -> None:
 @pytest.mark.parametrize(
     ("shape", "resized_dims", "message"),
     [
-        ([2, 2, 2], 3, r"x has fewer axes than must be resized \(seen 3, limit 2\)"),
-        ([2], 2, r"shape has fewer lengths than axes to resize \(seen 1, limit 2\)"),
+        ([2, 2, 2], 3, r"x has fewer axes than must be resized \(got 3, limit 2\)"),
+        ([2], 2, r"shape has fewer lengths than axes to resize \(got 1, limit 2\)"),
         ([2, 2], 0, "'resized_dims' is too small"),
         ([2, -1], 2, "'shape' is too small"),
     ],
@@ -240,7 +240,7 @@ def test_sizes_and_modes_have_domains() -> None:
 
 
 def test_pixel_buffers_hold_bytes_in_four_axes() -> None:
-    with pytest.raises(GraphError, match=r"a pixel buffer holds bytes .*seen fp16, limit uint8"):
+    with pytest.raises(GraphError, match=r"a pixel buffer holds bytes .*got fp16, expected uint8"):
         type_of(image.PIXEL_BUFFER_TO_TENSOR, TensorType((1, 3, 2, 2)))
     with pytest.raises(GraphError, match="has the wrong rank"):
         type_of(image.PIXEL_BUFFER_TO_TENSOR, TensorType((3, 2, 2), "uint8"))

@@ -29,15 +29,15 @@ def test_gather_puts_the_axes_of_its_indices_in_place_of_the_axis() -> None:
 @pytest.mark.parametrize(
     ("indices", "attributes", "message"),
     [
-        (TensorType((2,)), {}, "indices must hold integers (seen fp16). Remedy: cast it to int32"),
-        (TWO, {"axis": 3}, "axis is not an axis of a tensor of rank 3 (seen 3, limit -3 to 2)"),
-        (TWO, {"batch_dims": 1}, "the axis to gather along is one of the batch (seen 0, limit 1 or more)"),
+        (TensorType((2,)), {}, "indices must hold integers (got fp16). Remedy: cast it to int32"),
+        (TWO, {"axis": 3}, "axis is not an axis of a tensor of rank 3 (got 3, limit -3 to 2)"),
+        (TWO, {"batch_dims": 1}, "the axis to gather along is one of the batch (got 0, limit 1 or more)"),
         (
             TensorType((3,), "int32"),
             {"axis": 2, "batch_dims": 1},
-            "x and indices do not share their first 1 axes (seen [2, 3, 4] and [3])",
+            "x and indices do not share their first 1 axes (got [2, 3, 4] and [3])",
         ),
-        (TWO, {"axis": 2, "batch_dims": 2}, "x and indices do not share their first 2 axes (seen [2, 3, 4] and [2])"),
+        (TWO, {"axis": 2, "batch_dims": 2}, "x and indices do not share their first 2 axes (got [2, 3, 4] and [2])"),
     ],
 )
 def test_gather_errors(indices: TensorType, attributes: dict[str, object], message: str) -> None:
@@ -52,7 +52,7 @@ def test_gather_along_axis_has_the_shape_of_its_indices() -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 4, 4), (2, 3, 5)])
 def test_gather_along_axis_errors(shape: tuple[int, ...]) -> None:
-    message = f"indices do not have the shape of x on all axes but 0 (seen {list(shape)}, limit [2, 3, 4])"
+    message = f"indices do not have the shape of x on all axes but 0 (got {list(shape)}, expected [2, 3, 4])"
     with pytest.raises(GraphError, match=re.escape(message)):
         inferred("gather_along_axis", X, TensorType(shape, "int32"))
 
@@ -68,12 +68,12 @@ def test_gather_nd_takes_elements_or_slices() -> None:
 @pytest.mark.parametrize(
     ("indices", "batch_dims", "message"),
     [
-        (TensorType((5, 4), "int32"), 0, "(seen [5, 4], limit a last axis of 1 to 3)"),
-        (TensorType((5, 0), "int32"), 0, "the last axis of indices does not name 1 axis or more (seen [5, 0]"),
-        (TensorType((), "int32"), 0, "every axis of indices is one of the batch (seen 0, limit -1)"),
-        (TWO, 1, "every axis of indices is one of the batch (seen 1, limit 0)"),
+        (TensorType((5, 4), "int32"), 0, "(got [5, 4], expected a last axis of 1 to 3)"),
+        (TensorType((5, 0), "int32"), 0, "the last axis of indices does not name 1 axis or more (got [5, 0]"),
+        (TensorType((), "int32"), 0, "every axis of indices is one of the batch (got 0, limit -1)"),
+        (TWO, 1, "every axis of indices is one of the batch (got 1, limit 0)"),
         (TensorType((3, 1), "int32"), 1, "x and indices do not share their first 1 axes"),
-        (TensorType((5, 2), "bool"), 0, "indices must hold integers (seen bool)"),
+        (TensorType((5, 2), "bool"), 0, "indices must hold integers (got bool)"),
     ],
 )
 def test_gather_nd_errors(indices: TensorType, batch_dims: int, message: str) -> None:
@@ -83,20 +83,22 @@ def test_gather_nd_errors(indices: TensorType, batch_dims: int, message: str) ->
 
 def test_gather_hw_takes_rows_and_columns_of_every_channel() -> None:
     assert evaluated("gather_hw", [ROWS, [[7, 8, 9], [10, 11, 12]]], [[1, 0], [0, -1]]) == [[4, 3], [10, 9]]
-    with pytest.raises(GraphError, match=re.escape("indices are not pairs of row and column (seen [2], limit [K, 2])")):
+    with pytest.raises(
+        GraphError, match=re.escape("indices are not pairs of row and column (got [2], expected [K, 2])")
+    ):
         inferred("gather_hw", X, TWO)
-    with pytest.raises(GraphError, match=re.escape("[2] has too few axes (seen 1, limit 2 or more: rows and columns)")):
+    with pytest.raises(GraphError, match=re.escape("[2] has too few axes (got 1, limit 2 or more: rows and columns)")):
         inferred("gather_hw", TensorType((2,)), TensorType((1, 2), "int32"))
 
 
 @pytest.mark.parametrize(
     ("name", "indices", "attributes", "message"),
     [
-        ("gather", [0, 3], {"axis": 1}, "an index is past the axis (seen 3, limit -3 to 2)"),
-        ("gather", [-3], {"axis": 0}, "an index is past the axis (seen -3, limit -2 to 1)"),
-        ("gather_along_axis", [[0, 0, 2]], {}, "an index is past the axis (seen 2, limit -2 to 1)"),
-        ("gather_nd", [[1, 3]], {}, "an index is past the axis (seen 3, limit -3 to 2)"),
-        ("gather_hw", [[2, 0]], {}, "an index is past the axis (seen 2, limit -2 to 1)"),
+        ("gather", [0, 3], {"axis": 1}, "an index is past the axis (got 3, limit -3 to 2)"),
+        ("gather", [-3], {"axis": 0}, "an index is past the axis (got -3, limit -2 to 1)"),
+        ("gather_along_axis", [[0, 0, 2]], {}, "an index is past the axis (got 2, limit -2 to 1)"),
+        ("gather_nd", [[1, 3]], {}, "an index is past the axis (got 3, limit -3 to 2)"),
+        ("gather_hw", [[2, 0]], {}, "an index is past the axis (got 2, limit -2 to 1)"),
     ],
 )
 def test_an_index_past_the_axis_is_named(
@@ -107,7 +109,7 @@ def test_an_index_past_the_axis_is_named(
 
 
 def test_unsigned_indices_are_compared_as_they_are() -> None:
-    with pytest.raises(GraphError, match=re.escape("seen 255, limit -2 to 1")):
+    with pytest.raises(GraphError, match=re.escape("got 255, limit -2 to 1")):
         evaluated("gather", ROWS, np.array([255], np.uint8))
 
 
@@ -145,10 +147,10 @@ def test_scatter_writes_slices_and_leaves_its_operand() -> None:
 @pytest.mark.parametrize(
     ("name", "indices", "updates", "message"),
     [
-        ("scatter", TWO, X, "updates does not have the shape of the places (seen [2, 3, 4], limit [2, 2, 4])"),
-        ("scatter", TWO, TensorType((2, 2, 4), "fp32"), "the operands have different element types (seen fp16, fp32)"),
-        ("scatter_along_axis", TensorType((2, 5, 4), "int32"), X, "(seen [2, 3, 4], limit [2, 5, 4])"),
-        ("scatter_along_axis", TWO, X, "indices do not have the shape of data on all axes but 1 (seen [2]"),
+        ("scatter", TWO, X, "updates does not have the shape of the places (got [2, 3, 4], expected [2, 2, 4])"),
+        ("scatter", TWO, TensorType((2, 2, 4), "fp32"), "the operands have different element types (got fp16, fp32)"),
+        ("scatter_along_axis", TensorType((2, 5, 4), "int32"), X, "(got [2, 3, 4], expected [2, 5, 4])"),
+        ("scatter_along_axis", TWO, X, "indices do not have the shape of data on all axes but 1 (got [2]"),
     ],
 )
 def test_scatter_errors(name: str, indices: TensorType, updates: TensorType, message: str) -> None:
@@ -158,10 +160,10 @@ def test_scatter_errors(name: str, indices: TensorType, updates: TensorType, mes
 
 def test_scatter_nd_errors() -> None:
     with pytest.raises(
-        GraphError, match=re.escape("updates does not have the shape of the places (seen [5], limit [5, 4])")
+        GraphError, match=re.escape("updates does not have the shape of the places (got [5], expected [5, 4])")
     ):
         inferred("scatter_nd", X, TensorType((5, 2), "int32"), TensorType((5,)))
-    with pytest.raises(GraphError, match=re.escape("an index is past the axis (seen 2, limit -2 to 1)")):
+    with pytest.raises(GraphError, match=re.escape("an index is past the axis (got 2, limit -2 to 1)")):
         evaluated("scatter_nd", ROWS, [[2, 0]], [1])
 
 
@@ -181,7 +183,7 @@ def test_one_hot_adds_an_axis() -> None:
 
 @pytest.mark.parametrize("index", [-1, 3])
 def test_an_index_past_the_one_hot_vector_is_named(index: int) -> None:
-    message = f"an index is past the one-hot vector (seen {index}, limit 0 to 2)"
+    message = f"an index is past the one-hot vector (got {index}, limit 0 to 2)"
     with pytest.raises(GraphError, match=re.escape(message)):
         evaluated("one_hot", [0, index], one_hot_vector_size=3)
 
@@ -189,10 +191,10 @@ def test_an_index_past_the_one_hot_vector_is_named(index: int) -> None:
 @pytest.mark.parametrize(
     ("indices", "attributes", "message"),
     [
-        (TensorType((2,)), {}, "indices must hold integers (seen fp16)"),
-        (TWO, {"axis": 2}, "axis is not an axis of a tensor of rank 2 (seen 2, limit -2 to 1)"),
-        (TWO, {"on_value": 0.5}, "on_value is not a value of int32 (seen 0.5"),
-        (TWO, {"off_value": -1, "dtype": "uint8"}, "off_value is not a value of uint8 (seen -1.0"),
+        (TensorType((2,)), {}, "indices must hold integers (got fp16)"),
+        (TWO, {"axis": 2}, "axis is not an axis of a tensor of rank 2 (got 2, limit -2 to 1)"),
+        (TWO, {"on_value": 0.5}, "on_value is not a value of int32 (got 0.5"),
+        (TWO, {"off_value": -1, "dtype": "uint8"}, "off_value is not a value of uint8 (got -1.0"),
     ],
 )
 def test_one_hot_errors(indices: TensorType, attributes: dict[str, object], message: str) -> None:

@@ -47,12 +47,12 @@ CHANNELS = TensorType((2,))
 @pytest.mark.parametrize(
     ("x", "gain", "offset", "text"),
     [
-        (TensorType((2,)), CHANNELS, CHANNELS, r"too few axes \(seen 1, limit 2 or more: channels on axis 1\)"),
+        (TensorType((2,)), CHANNELS, CHANNELS, r"too few axes \(got 1, limit 2 or more: channels on axis 1\)"),
         (
             X,
             TensorType((4,)),
             CHANNELS,
-            r"gain must hold one .* channel of x \(seen \[4\], limit \[2\]\)",
+            r"gain must hold one .* channel of x \(got \[4\], expected \[2\]\)",
         ),
         (X, CHANNELS, TensorType((1, 2, 1)), "offset must hold one number for each channel of x"),
         (X, CHANNELS.with_dtype("fp32"), CHANNELS, "different element types"),

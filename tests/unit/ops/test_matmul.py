@@ -131,22 +131,22 @@ def test_kinds_of_operands() -> None:
 @pytest.mark.parametrize(
     ("name", "shapes", "message"),
     [
-        ("matmul", [[2, 3], [4, 5]], r"last axis of x and the second-last axis of y .*\(seen 3 and 4, .*transpose_x"),
+        ("matmul", [[2, 3], [4, 5]], r"last axis of x and the second-last axis of y .*\(got 3 and 4, .*transpose_x"),
         ("matmul", [[2, 3], [4]], r"last axis of x and the only axis of y .*\[2, 3\] by \[4\]"),
         ("matmul", [[], [4]], r"x is a single number.*use mul"),
         ("matmul", [[2, 1, 3], [4, 3, 1]], r"do not broadcast"),
-        ("bmm", [[2, 3], [4, 5]], r"bmm: x.shape\[-1\] and y.shape\[-2\] differ: \[2, 3\] by \[4, 5\] \(seen 3 and 4"),
-        ("bmm", [[2, 3], [3]], r"y of shape \[3\] has too few axes \(seen 1, limit 2 or more: matrices\)"),
+        ("bmm", [[2, 3], [4, 5]], r"bmm: x.shape\[-1\] and y.shape\[-2\] differ: \[2, 3\] by \[4, 5\] \(got 3 and 4"),
+        ("bmm", [[2, 3], [3]], r"y of shape \[3\] has too few axes \(got 1, limit 2 or more: matrices\)"),
         ("bmm_w", [[2, 3], [3, 3]], r"x of shape \[2, 3\] has the wrong rank"),
-        ("bmm_w", [[2, 3, 4], [3, 4, 4]], r"not one weight for every matrix of the batch \(seen 3 weights, limit 2\)"),
+        ("bmm_w", [[2, 3, 4], [3, 4, 4]], r"not one weight for every matrix of the batch \(got 3 weights, limit 2\)"),
         ("bmm_w", [[2, 3, 4], [2, 5, 4]], r"x.shape\[-1\] and y.shape\[-2\] differ"),
-        ("linear", [[2, 3], [3, 4]], r"does not fit the weight \(seen 3, limit 4\).*\[D_out, D_in\]"),
-        ("linear", [[], [3, 4]], r"does not fit the weight \(seen a single number"),
+        ("linear", [[2, 3], [3, 4]], r"does not fit the weight \(got 3, limit 4\).*\[D_out, D_in\]"),
+        ("linear", [[], [3, 4]], r"does not fit the weight \(got a single number"),
         ("linear", [[2, 3], [3]], r"weight of shape \[3\] has the wrong rank"),
         (
             "linear",
             [[2, 3], [4, 3], [3]],
-            r"bias must hold one number for each row of the weight \(seen \[3\], limit \[4\]",
+            r"bias must hold one number for each row of the weight \(got \[3\], expected \[4\]",
         ),
     ],
 )
@@ -158,14 +158,14 @@ def test_misuse_is_explained(name: str, shapes: list[list[int]], message: str) -
 @pytest.mark.parametrize(
     ("equation", "message"),
     [
-        ("ij,jk", r"not of two operands and a result \(seen 'ij,jk', limit such as 'ij,jk->ik'\)"),
+        ("ij,jk", r"not of two operands and a result \(got 'ij,jk', expected such as 'ij,jk->ik'\)"),
         ("ij->ji", r"not of two operands and a result"),
         ("ij,jk,kl->il", r"not of two operands and a result"),
         ("...j,jk->...k", r"the equation has '\.' for a label"),
         ("ij,jk->il", r"the result has the label 'l', which no operand has"),
         ("ij,jk->ikk", r"the result has the label 'k' twice"),
-        ("ijk,jk->i", r"operand 0 has labels 'ijk' and shape \[2, 3\] \(seen rank 2, limit rank 3\)"),
-        ("ij,ik->jk", r"the label 'i' of 'ij,ik->jk' has two lengths \(seen 2 and 3, limit one length, or 1 in"),
+        ("ijk,jk->i", r"operand 0 has labels 'ijk' and shape \[2, 3\] \(got rank 2, expected rank 3\)"),
+        ("ij,ik->jk", r"the label 'i' of 'ij,ik->jk' has two lengths \(got 2 and 3, expected one length, or 1 in"),
         ("ii,jk->ik", r"the label 'i' of 'ii,jk->ik' has two lengths"),
     ],
 )
@@ -175,7 +175,7 @@ def test_an_equation_is_checked(equation: str, message: str) -> None:
 
 
 def test_einsum_takes_two_operands() -> None:
-    with pytest.raises(GraphError, match=r"einsum takes two operands \(seen 1 operands, limit 2\)"):
+    with pytest.raises(GraphError, match=r"einsum takes two operands \(got 1 operands, limit 2\)"):
         shape("einsum", [2, 3], equation="ij,jk->ik")
 
 

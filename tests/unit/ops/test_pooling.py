@@ -59,7 +59,7 @@ def test_no_window_begins_in_the_padding_behind() -> None:
 @pytest.mark.parametrize("name", ["max_pool", "avg_pool", "l2_pool"])
 def test_a_last_window_without_padding_that_sees_nothing_is_refused(name: str) -> None:
     apart: dict[str, object] = {"kernel_sizes": [1], "strides": [4], "ceil_mode": True}
-    with pytest.raises(GraphError, match=r"sees nothing \(seen a window of 1 every 4 along an axis of 4\).*ceil_mode"):
+    with pytest.raises(GraphError, match=r"sees nothing \(got a window of 1 every 4 along an axis of 4\).*ceil_mode"):
         shape(name, [1, 1, 4], **apart)
     with pytest.raises(GraphError, match="sees nothing"):
         shape(name, [1, 1, 4], **apart, pad_type="custom", pad=[0, 0])
@@ -127,11 +127,11 @@ def test_ceil_mode_and_counts_are_those_of_torch(extent: int, window: int, strid
     ("x", "attributes", "message"),
     [
         ([4, 4], {"kernel_sizes": []}, r"x of shape \[4, 4\] has the wrong rank"),
-        ([1, 1, 4, 4], {"kernel_sizes": [2]}, r"kernel_sizes does not have one entry .*\(seen 1, limit 2\)"),
+        ([1, 1, 4, 4], {"kernel_sizes": [2]}, r"kernel_sizes does not have one entry .*\(got 1, limit 2\)"),
         ([1, 1, 4, 4], {"kernel_sizes": [2, 2], "strides": [2]}, r"strides does not have one entry"),
         ([1, 1, 4], {}, r"attribute 'kernel_sizes' is missing"),
         ([1, 1, 4], {"kernel_sizes": [0]}, r"attribute 'kernel_sizes' is too small"),
-        ([1, 1, 4], {"kernel_sizes": [5]}, r"the window is longer than the padded axis \(seen 5, limit 4\)"),
+        ([1, 1, 4], {"kernel_sizes": [5]}, r"the window is longer than the padded axis \(got 5, limit 4\)"),
         ([1, 1, 4], {"kernel_sizes": [2], "pad_type": "custom", "pad": [1]}, r"pad needs a value before"),
         ([1, 1, 4], {"kernel_sizes": [2], "pad": [1, 1]}, r"pad_type 'valid' does not use it"),
         ([1, 1, 4], {"kernel_sizes": [2], "pad_type": "custom", "pad": [0, 2]}, r"contain only padding .*of 2, limit"),
@@ -145,7 +145,7 @@ def test_misuse_is_explained(name: str, x: list[int], attributes: dict[str, obje
 
 
 def test_ceil_mode_does_not_go_with_computed_padding() -> None:
-    with pytest.raises(GraphError, match=r"ceil_mode goes with padding that is given \(seen same, limit valid or"):
+    with pytest.raises(GraphError, match=r"ceil_mode goes with padding that is given \(got same, expected valid or"):
         shape("max_pool", [1, 1, 4], kernel_sizes=[2], pad_type="same", ceil_mode=True)
 
 

@@ -86,7 +86,7 @@ def test_a_list_of_scales_needs_an_axis() -> None:
 
 
 def test_a_list_of_scales_fits_the_axis() -> None:
-    with pytest.raises(GraphError, match=r"scale does not fit the channels \(seen \[3\], limit \[\] or \[2\]\)"):
+    with pytest.raises(GraphError, match=r"scale does not fit the channels \(got \[3\], expected \[\] or \[2\]\)"):
         QUANTIZE.types({"input": X, "scale": TensorType((3,))}, QUANTIZE.complete({**EIGHT, "axis": 0}))
 
 
@@ -122,7 +122,7 @@ def test_affine_weights_name_an_axis_of_theirs() -> None:
         (TensorType((2,), "int32"), TensorType((4,)), {}, "palette indices have the wrong element type"),
         (TensorType((2,), "uint8"), TensorType((4, 1)), {}, "has the wrong rank"),
         (TensorType((2,), "uint8"), TensorType((3,)), {}, "not a power of two"),
-        (TensorType((2,), "uint4"), TensorType((32,)), {}, r"that the indices reach \(seen 32, limit up to 16\)"),
+        (TensorType((2,), "uint4"), TensorType((32,)), {}, r"that the indices reach \(got 32, expected up to 16\)"),
         (TensorType((4,), "uint8"), TensorType((3, 4, 1)), {}, "table does not divide the data into blocks"),
         (TensorType((4,), "uint8"), TensorType((2, 4, 2)), {}, "needs an axis to lay them along"),
         (TensorType((4,), "uint8"), TensorType((2, 4, 2)), {"vector_axis": 1}, "vector_axis is not an axis"),
@@ -134,7 +134,7 @@ def test_tables_that_do_not_fit(indices: TensorType, lut: TensorType, attributes
 
 
 def test_an_index_past_the_table() -> None:
-    with pytest.raises(GraphError, match=r"past the table \(seen 2, limit 0 to 1\)"):
+    with pytest.raises(GraphError, match=r"past the table \(got 2, limit 0 to 1\)"):
         CONSTEXPR_LUT_TO_DENSE.evaluate(
             {"indices": np.array([2], np.uint8), "lut": np.array([0.0, 1.0])}, CONSTEXPR_LUT_TO_DENSE.complete({})
         )
@@ -182,7 +182,7 @@ def test_sparse_parts_that_do_not_fit(mask: TensorType, values: TensorType, text
 
 
 def test_there_are_as_many_values_as_bits_set() -> None:
-    with pytest.raises(GraphError, match=r"values and mask do not match \(seen 1, limit 2\)"):
+    with pytest.raises(GraphError, match=r"values and mask do not match \(got 1, limit 2\)"):
         CONSTEXPR_SPARSE_TO_DENSE.evaluate({"mask": np.array([True, True]), "nonzero_data": np.ones(1)}, {})
 
 

@@ -97,7 +97,7 @@ def test_dropout_of_everything_is_refused() -> None:
 
 
 def test_a_range_ends_behind_its_begin() -> None:
-    with pytest.raises(GraphError, match=r"end of the range is before its start \(seen 2 to 1\)"):
+    with pytest.raises(GraphError, match=r"end of the range is before its start \(got 2 to 1\)"):
         RANDOM_UNIFORM.types({}, RANDOM_UNIFORM.complete({"shape": [2], "low": 2, "high": 1}))
 
 

@@ -14,11 +14,9 @@ X = TensorType((2, 3, 4))
 
 
 def test_reverse_errors() -> None:
-    with pytest.raises(
-        GraphError, match=re.escape("axes is not an axis of a tensor of rank 3 (seen 3, limit -3 to 2)")
-    ):
+    with pytest.raises(GraphError, match=re.escape("axes is not an axis of a tensor of rank 3 (got 3, limit -3 to 2)")):
         inferred("reverse", X, axes=(3,))
-    with pytest.raises(GraphError, match=re.escape("axes names one axis twice (seen [2, 2])")):
+    with pytest.raises(GraphError, match=re.escape("axes names one axis twice (got [2, 2])")):
         inferred("reverse", X, axes=(2, -1))
 
 
@@ -35,9 +33,9 @@ def test_sequences_run_along_the_first_axis_by_default() -> None:
 @pytest.mark.parametrize(
     ("lengths", "axes", "message"),
     [
-        (TensorType((2,), "int32"), (0, 0), "seq_axis and batch_axis are one axis (seen 0)"),
-        (TensorType((3,), "int32"), (1, 0), "lengths must hold one number for each sequence (seen [3], limit [2])"),
-        (TensorType((2,), "fp16"), (1, 0), "lengths must hold integers (seen fp16). Remedy: cast it to int32"),
+        (TensorType((2,), "int32"), (0, 0), "seq_axis and batch_axis are one axis (got 0)"),
+        (TensorType((3,), "int32"), (1, 0), "lengths must hold one number for each sequence (got [3], expected [2])"),
+        (TensorType((2,), "fp16"), (1, 0), "lengths must hold integers (got fp16). Remedy: cast it to int32"),
     ],
 )
 def test_reverse_sequence_errors(lengths: TensorType, axes: tuple[int, int], message: str) -> None:
@@ -46,5 +44,5 @@ def test_reverse_sequence_errors(lengths: TensorType, axes: tuple[int, int], mes
 
 
 def test_a_sequence_longer_than_the_axis_is_an_error() -> None:
-    with pytest.raises(GraphError, match=re.escape("a sequence does not fit the axis (seen 3, limit 0 to 2)")):
+    with pytest.raises(GraphError, match=re.escape("a sequence does not fit the axis (got 3, limit 0 to 2)")):
         evaluated("reverse_sequence", [[1, 2]], [3], seq_axis=1)

@@ -49,11 +49,11 @@ def test_reshape_of_no_elements_and_to_a_scalar() -> None:
         ((5, 5), "a tensor of 24 elements cannot take the shape [5, 5] of 25 elements"),
         (
             (5, -1),
-            "a tensor of 24 elements leaves no length for the -1 of the shape [5, -1] (seen 5 elements beside it",
+            "a tensor of 24 elements leaves no length for the -1 of the shape [5, -1] (got 5 elements beside it",
         ),
-        ((-1, -1), "the shape leaves more than one axis open (seen [-1, -1], limit one -1)"),
+        ((-1, -1), "the shape leaves more than one axis open (got [-1, -1], expected one -1)"),
         ((2, 3, 4, 0), "a tensor of 24 elements cannot take the shape [2, 3, 4, 0] of 96 elements"),
-        ((-2, 12), "attribute 'shape' is too small (seen -2, limit at least -1)"),
+        ((-2, 12), "attribute 'shape' is too small (got -2, expected at least -1)"),
     ],
 )
 def test_reshape_errors(shape: tuple[int, ...], message: str) -> None:
@@ -82,11 +82,11 @@ def test_reshape_like_joins_the_axes_of_its_references() -> None:
             {"begins": (0,), "ends": (2,), "end_masks": ()},
             "end_masks does not have one entry for each reference tensor",
         ),
-        ({"begins": (3,), "ends": (2,), "end_masks": (0,)}, "begins is not within [2, 5] (seen 3, limit -2 to 2)"),
-        ({"begins": (0,), "ends": (-3,), "end_masks": (0,)}, "ends is not within [2, 5] (seen -3, limit -2 to 2)"),
+        ({"begins": (3,), "ends": (2,), "end_masks": (0,)}, "begins is not within [2, 5] (got 3, limit -2 to 2)"),
+        ({"begins": (0,), "ends": (-3,), "end_masks": (0,)}, "ends is not within [2, 5] (got -3, limit -2 to 2)"),
         (
             {"begins": (0,), "ends": (2,), "end_masks": (2,)},
-            "attribute 'end_masks' is not a list of flags (seen 2)",
+            "attribute 'end_masks' is not a list of flags (got 2)",
         ),
     ],
 )
@@ -99,13 +99,13 @@ def test_flatten2d_parts_the_axes_anywhere() -> None:
     shapes = [inferred("flatten2d", X, axis=axis) for axis in (-3, -1, 0, 1, 2, 3)]
     assert shapes == ["fp16[1, 24]", "fp16[6, 4]", "fp16[1, 24]", "fp16[2, 12]", "fp16[6, 4]", "fp16[24, 1]"]
     assert inferred("flatten2d", X) == "fp16[2, 12]"
-    with pytest.raises(GraphError, match=r"out of range for a tensor of rank 3 \(seen 4, limit -3 to 3\)"):
+    with pytest.raises(GraphError, match=r"out of range for a tensor of rank 3 \(got 4, limit -3 to 3\)"):
         inferred("flatten2d", X, axis=4)
 
 
 def test_flatten_lays_out_one_image_channel_after_channel() -> None:
     assert evaluated("flatten", [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]) == [1, 2, 3, 4, 5, 6, 7, 8]
-    with pytest.raises(GraphError, match=re.escape("x of shape [2, 3] has the wrong rank (seen 2, limit 3)")):
+    with pytest.raises(GraphError, match=re.escape("x of shape [2, 3] has the wrong rank (got 2, limit 3)")):
         inferred("flatten", TensorType((2, 3)))
 
 
@@ -118,8 +118,8 @@ def test_expand_dims_counts_axes_of_the_result() -> None:
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
-        ((4,), "axes is not an axis of a tensor of rank 4 (seen 4, limit -4 to 3)"),
-        ((0, -5), "axes names one axis twice (seen [0, 0])"),
+        ((4,), "axes is not an axis of a tensor of rank 4 (got 4, limit -4 to 3)"),
+        ((0, -5), "axes names one axis twice (got [0, 0])"),
     ],
 )
 def test_expand_dims_errors(axes: tuple[int, ...], message: str) -> None:
@@ -133,7 +133,7 @@ def test_squeeze_drops_all_axes_of_length_1_or_the_given_ones() -> None:
     assert inferred("squeeze", tensor, axes=(-1,)) == "fp16[1, 3]"
     assert inferred("squeeze", tensor, axes=()) == "fp16[1, 3, 1]"
     assert inferred("squeeze", TensorType((1, 1))) == "fp16[]"
-    with pytest.raises(GraphError, match=re.escape("axis 1 of shape [1, 3, 1] cannot be squeezed (seen 3, limit 1)")):
+    with pytest.raises(GraphError, match=re.escape("axis 1 of shape [1, 3, 1] cannot be squeezed (got 3, limit 1)")):
         inferred("squeeze", tensor, axes=(0, 1))
 
 
@@ -146,9 +146,9 @@ def test_transpose_reads_axes_from_the_permutation() -> None:
 @pytest.mark.parametrize(
     ("perm", "message"),
     [
-        ((0, 1), "perm does not have one entry for each axis (seen 2, limit 3)"),
-        ((0, 1, 3), "perm is not an axis of a tensor of rank 3 (seen 3, limit -3 to 2)"),
-        ((0, 1, -2), "perm names one axis twice (seen [0, 1, 1])"),
+        ((0, 1), "perm does not have one entry for each axis (got 2, limit 3)"),
+        ((0, 1, 3), "perm is not an axis of a tensor of rank 3 (got 3, limit -3 to 2)"),
+        ((0, 1, -2), "perm names one axis twice (got [0, 1, 1])"),
     ],
 )
 def test_transpose_errors(perm: tuple[int, ...], message: str) -> None:

@@ -58,35 +58,35 @@ def test_a_value_is_taken_in_the_attributes_type(kind: AttributeKind, given: obj
 
 
 REFUSED: list[tuple[AttributeKind, object, str]] = [
-    (AttributeKind.FLAG, 1, "is not a flag (seen 1)"),
-    (AttributeKind.FLAG, "true", "is not a flag (seen 'true')"),
-    (AttributeKind.INTEGER, True, "is not an integer (seen True)"),
+    (AttributeKind.FLAG, 1, "is not a flag (got 1)"),
+    (AttributeKind.FLAG, "true", "is not a flag (got 'true')"),
+    (AttributeKind.INTEGER, True, "is not an integer (got True)"),
     (AttributeKind.INTEGER, np.bool_(True), "is not an integer"),  # noqa: FBT003 - the value is the subject
-    (AttributeKind.INTEGER, 2.0, "is not an integer (seen 2.0)"),
+    (AttributeKind.INTEGER, 2.0, "is not an integer (got 2.0)"),
     (AttributeKind.INTEGER, np.float32(2), "is not an integer"),
-    (AttributeKind.INTEGER, "2", "is not an integer (seen '2')"),
-    (AttributeKind.INTEGER, [2], "is not an integer (seen [2])"),
-    (AttributeKind.NUMBER, True, "is not a number (seen True)"),
-    (AttributeKind.NUMBER, 1j, "is not a number (seen 1j)"),
-    (AttributeKind.NUMBER, "1", "is not a number (seen '1')"),
-    (AttributeKind.TEXT, 1, "is not a text (seen 1)"),
-    (AttributeKind.TEXT, b"same", "is not a text (seen b'same')"),
-    (AttributeKind.INTEGERS, 1, "is not a list of integers (seen 1)"),
-    (AttributeKind.INTEGERS, [1, 2.5], "is not a list of integers (seen 2.5)"),
-    (AttributeKind.INTEGERS, [True], "is not a list of integers (seen True)"),
+    (AttributeKind.INTEGER, "2", "is not an integer (got '2')"),
+    (AttributeKind.INTEGER, [2], "is not an integer (got [2])"),
+    (AttributeKind.NUMBER, True, "is not a number (got True)"),
+    (AttributeKind.NUMBER, 1j, "is not a number (got 1j)"),
+    (AttributeKind.NUMBER, "1", "is not a number (got '1')"),
+    (AttributeKind.TEXT, 1, "is not a text (got 1)"),
+    (AttributeKind.TEXT, b"same", "is not a text (got b'same')"),
+    (AttributeKind.INTEGERS, 1, "is not a list of integers (got 1)"),
+    (AttributeKind.INTEGERS, [1, 2.5], "is not a list of integers (got 2.5)"),
+    (AttributeKind.INTEGERS, [True], "is not a list of integers (got True)"),
     (AttributeKind.INTEGERS, np.array([[1]]), "is not a list of integers"),
-    (AttributeKind.INTEGERS, np.array(0), "is not a list of integers (seen 0)"),
-    (AttributeKind.FLAGS, np.array(True), "is not a list of flags (seen True)"),  # noqa: FBT003 - the value is the subject
+    (AttributeKind.INTEGERS, np.array(0), "is not a list of integers (got 0)"),
+    (AttributeKind.FLAGS, np.array(True), "is not a list of flags (got True)"),  # noqa: FBT003 - the value is the subject
     (AttributeKind.NUMBER, 10**400, "is too large for a floating-point number (limit 1.79769e+308)"),
     (AttributeKind.NUMBERS, [1, -(10**400)], "is too large for a floating-point number"),
-    (AttributeKind.NUMBERS, "12", "is not a list of numbers (seen '12')"),
-    (AttributeKind.NUMBERS, [False], "is not a list of numbers (seen False)"),
-    (AttributeKind.TEXTS, "ab", "is not a list of texts (seen 'ab')"),
-    (AttributeKind.TEXTS, [1], "is not a list of texts (seen 1)"),
-    (AttributeKind.FLAGS, True, "is not a list of flags (seen True)"),
-    (AttributeKind.FLAGS, [2], "is not a list of flags (seen 2)"),
-    (AttributeKind.FLAGS, [1.0], "is not a list of flags (seen 1.0)"),
-    (AttributeKind.FLAGS, ["true"], "is not a list of flags (seen 'true')"),
+    (AttributeKind.NUMBERS, "12", "is not a list of numbers (got '12')"),
+    (AttributeKind.NUMBERS, [False], "is not a list of numbers (got False)"),
+    (AttributeKind.TEXTS, "ab", "is not a list of texts (got 'ab')"),
+    (AttributeKind.TEXTS, [1], "is not a list of texts (got 1)"),
+    (AttributeKind.FLAGS, True, "is not a list of flags (got True)"),
+    (AttributeKind.FLAGS, [2], "is not a list of flags (got 2)"),
+    (AttributeKind.FLAGS, [1.0], "is not a list of flags (got 1.0)"),
+    (AttributeKind.FLAGS, ["true"], "is not a list of flags (got 'true')"),
 ]
 
 
@@ -99,27 +99,27 @@ def test_another_type_is_refused(kind: AttributeKind, given: object, message: st
 @pytest.mark.parametrize("kind", AttributeKind)
 def test_none_is_a_value_of_an_attribute_that_may_be_left_out_alone(kind: AttributeKind) -> None:
     assert Attribute("a", kind, None).checked(None) is None
-    with pytest.raises(GraphError, match=rf"attribute 'a' is not an? {kind} \(seen None\)"):
+    with pytest.raises(GraphError, match=rf"attribute 'a' is not an? {kind} \(got None\)"):
         Attribute("a", kind).checked(None)
 
 
 def test_a_domain_holds_for_every_item() -> None:
     attribute = Attribute("a", AttributeKind.INTEGERS, least=0, most=3)
     assert attribute.checked([0, 3]) == (0, 3)
-    with pytest.raises(GraphError, match=r"attribute 'a' is too small \(seen -1, limit at least 0\)"):
+    with pytest.raises(GraphError, match=r"attribute 'a' is too small \(got -1, expected at least 0\)"):
         attribute.checked([2, -1])
-    with pytest.raises(GraphError, match=r"attribute 'a' is too large \(seen 4, limit at most 3\)"):
+    with pytest.raises(GraphError, match=r"attribute 'a' is too large \(got 4, expected at most 3\)"):
         attribute.checked([2, 4])
 
 
 def test_what_is_no_number_is_in_no_domain() -> None:
-    with pytest.raises(GraphError, match=r"is too small \(seen nan, limit at least 0.5\)"):
+    with pytest.raises(GraphError, match=r"is too small \(got nan, expected at least 0.5\)"):
         Attribute("a", AttributeKind.NUMBER, least=0.5).checked(float("nan"))
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), np.float16("inf")])
 def test_what_must_be_finite_is(value: object) -> None:
-    with pytest.raises(GraphError, match=r"attribute 'a' is not finite \(seen (-?inf|nan)\)"):
+    with pytest.raises(GraphError, match=r"attribute 'a' is not finite \(got (-?inf|nan)\)"):
         Attribute("a", AttributeKind.NUMBER, finite=True).checked(value)
     with pytest.raises(GraphError, match="attribute 'a' is not finite"):
         Attribute("a", AttributeKind.NUMBERS, finite=True).checked([0, value])
@@ -128,9 +128,9 @@ def test_what_must_be_finite_is(value: object) -> None:
 def test_choices_are_all_that_may_be_said() -> None:
     attribute = Attribute("a", AttributeKind.TEXT, choices=("same", "valid"))
     assert attribute.checked("same") == "same"
-    with pytest.raises(GraphError, match=r"is not one of its choices \(seen 'Same', limit same, valid\)"):
+    with pytest.raises(GraphError, match=r"is not one of its choices \(got 'Same', expected same, valid\)"):
         attribute.checked("Same")
-    with pytest.raises(GraphError, match=r"is not one of its choices \(seen 'c', limit a, b\)"):
+    with pytest.raises(GraphError, match=r"is not one of its choices \(got 'c', expected a, b\)"):
         Attribute("a", AttributeKind.TEXTS, choices=("a", "b")).checked(["a", "c"])
 
 
@@ -194,8 +194,8 @@ def test_defaults_are_filled_in() -> None:
         ({}, "sum_of: attribute 'scale' is missing"),
         ({"scale": None}, "sum_of: attribute 'scale' cannot be left out"),
         ({"scale": 1, "times": None}, "sum_of: attribute 'times' cannot be left out"),
-        ({"scale": "1"}, "sum_of: attribute 'scale' is not a number (seen '1')"),
-        ({"scale": 1, "times": 0}, "sum_of: attribute 'times' is too small (seen 0, limit at least 1)"),
+        ({"scale": "1"}, "sum_of: attribute 'scale' is not a number (got '1')"),
+        ({"scale": 1, "times": 0}, "sum_of: attribute 'times' is too small (got 0, expected at least 1)"),
     ],
 )
 def test_attributes_that_do_not_fit(attributes: dict[str, object], message: str) -> None:

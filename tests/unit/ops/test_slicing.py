@@ -27,11 +27,11 @@ def test_slice_by_size_goes_to_the_end() -> None:
 @pytest.mark.parametrize(
     ("begin", "size", "message"),
     [
-        ((0, 0), (1, 1, 1), "begin does not have one entry for each axis (seen 2, limit 3)"),
-        ((0, 0, 0), (1, 1), "size does not have one entry for each axis (seen 2, limit 3)"),
-        ((0, 1, 0), (2, 3, 4), "the slice passes the end of axis 1 (seen 4, limit 3)"),
-        ((0, 0, 5), (2, 3, -1), "the slice passes the end of axis 2 (seen 5, limit 4)"),
-        ((-1, 0, 0), (1, 1, 1), "attribute 'begin' is too small (seen -1, limit at least 0)"),
+        ((0, 0), (1, 1, 1), "begin does not have one entry for each axis (got 2, limit 3)"),
+        ((0, 0, 0), (1, 1), "size does not have one entry for each axis (got 2, limit 3)"),
+        ((0, 1, 0), (2, 3, 4), "the slice passes the end of axis 1 (got 4, limit 3)"),
+        ((0, 0, 5), (2, 3, -1), "the slice passes the end of axis 2 (got 5, limit 4)"),
+        ((-1, 0, 0), (1, 1, 1), "attribute 'begin' is too small (got -1, expected at least 0)"),
     ],
 )
 def test_slice_by_size_errors(begin: tuple[int, ...], size: tuple[int, ...], message: str) -> None:
@@ -67,15 +67,15 @@ def test_a_squeezed_axis_is_gone() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"begin": (0, 0)}, "begin does not have one entry for each axis (seen 2, limit 1)"),
-        ({"stride": ()}, "stride does not have one entry for each axis (seen 0, limit 1)"),
-        ({"squeeze_mask": (0, 1)}, "squeeze_mask does not have one entry for each axis (seen 2, limit 1)"),
-        ({"stride": (0,)}, "a stride of 0 never moves on (seen [0], limit any other integer)"),
+        ({"begin": (0, 0)}, "begin does not have one entry for each axis (got 2, limit 1)"),
+        ({"stride": ()}, "stride does not have one entry for each axis (got 0, limit 1)"),
+        ({"squeeze_mask": (0, 1)}, "squeeze_mask does not have one entry for each axis (got 2, limit 1)"),
+        ({"stride": (0,)}, "a stride of 0 never moves on (got [0], expected any other integer)"),
         (
             {"begin": (6,), "squeeze_mask": (1,)},
-            "begin names no element of the squeezed axis 0 (seen 6, limit -6 to 5)",
+            "begin names no element of the squeezed axis 0 (got 6, limit -6 to 5)",
         ),
-        ({"begin_mask": (2,)}, "attribute 'begin_mask' is not a list of flags (seen 2)"),
+        ({"begin_mask": (2,)}, "attribute 'begin_mask' is not a list of flags (got 2)"),
     ],
 )
 def test_slice_by_index_errors(attributes: dict[str, object], message: str) -> None:
@@ -95,7 +95,7 @@ def test_slice_update_writes_a_region_and_leaves_its_operand() -> None:
 def test_slice_update_errors() -> None:
     region = {"begin": (1,), "end": (4,)}
     with pytest.raises(
-        GraphError, match=re.escape("update does not have the shape of the region (seen [2], limit [3])")
+        GraphError, match=re.escape("update does not have the shape of the region (got [2], expected [3])")
     ):
         inferred("slice_update", TensorType((6,)), TensorType((2,)), **region)
     with pytest.raises(GraphError, match="different element types"):
@@ -105,14 +105,14 @@ def test_slice_update_errors() -> None:
 def test_sliding_windows_leave_out_what_does_not_fill_one() -> None:
     assert evaluated("sliding_windows", SIX, axis=0, size=3, stride=2) == [[0, 1, 2], [2, 3, 4]]
     assert inferred("sliding_windows", X, axis=-2, size=2) == "fp16[2, 2, 2, 4]"
-    with pytest.raises(GraphError, match=re.escape("the window is longer than the axis (seen 4, limit 3)")):
+    with pytest.raises(GraphError, match=re.escape("the window is longer than the axis (got 4, limit 3)")):
         inferred("sliding_windows", X, axis=1, size=4)
 
 
 def test_input_view_takes_steps() -> None:
     assert evaluated("input_view", SIX, offset=1, size=3, step=2) == [1, 3, 5]
     assert inferred("input_view", X, axis=1, offset=2, size=1) == "fp16[2, 1, 4]"
-    with pytest.raises(GraphError, match=re.escape("the view passes the end of the axis (seen 4, limit 3)")):
+    with pytest.raises(GraphError, match=re.escape("the view passes the end of the axis (got 4, limit 3)")):
         inferred("input_view", X, offset=2, size=2, step=2)
 
 
@@ -124,15 +124,15 @@ def test_dynamic_slice_reads_the_background_outside(begin: int, result: list[int
 @pytest.mark.parametrize(
     ("x", "begin", "attributes", "message"),
     [
-        (X, TensorType((2,), "int32"), {}, "begin is not a single index (seen [2], limit one element)"),
-        (X, TensorType((), "fp16"), {}, "begin must hold integers (seen fp16)"),
-        (X, TensorType((), "uint16"), {"size": 5}, "the slice is longer than the axis (seen 5, limit 4)"),
-        (TensorType(()), TensorType((), "uint16"), {}, "x of shape [] has too few axes (seen 0, limit 1 or more)"),
+        (X, TensorType((2,), "int32"), {}, "begin is not a single index (got [2], expected one element)"),
+        (X, TensorType((), "fp16"), {}, "begin must hold integers (got fp16)"),
+        (X, TensorType((), "uint16"), {"size": 5}, "the slice is longer than the axis (got 5, limit 4)"),
+        (TensorType(()), TensorType((), "uint16"), {}, "x of shape [] has too few axes (got 0, limit 1 or more)"),
         (
             X.with_dtype("bool"),
             TensorType((), "uint16"),
             {"background_value": 2},
-            "background_value is not a value of bool (seen 2.0",
+            "background_value is not a value of bool (got 2.0",
         ),
     ],
 )

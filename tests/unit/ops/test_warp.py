@@ -270,7 +270,7 @@ def test_coordinates_are_numbers() -> None:
 
 
 def test_a_transform_has_six_numbers() -> None:
-    with pytest.raises(GraphError, match=r"six numbers .*seen \[2, 2, 3\], limit \[1, 6\] or \[2, 6\]"):
+    with pytest.raises(GraphError, match=r"six numbers .*got \[2, 2, 3\], expected \[1, 6\] or \[2, 6\]"):
         affine_type(TensorType((2, 2, 3)))
 
 

@@ -214,7 +214,7 @@ def test_layers_without_a_known_program_cut_the_file() -> None:
     made = af.hwx.emit(x.max_pool(2).tanh().relu().tanh(), "m1")
     assert not made.whole
     assert [str(one) for one in made.refused] == [
-        "t5 (max_pool): ANE-EMIT-001: no program of this operation is known (seen max_pool)"
+        "t5 (max_pool): ANE-EMIT-001: no program of this operation is known (got max_pool)"
     ]
     assert [(file.inputs, file.outputs) for file in made.files] == [(("x",), ("t2",)), (("t5",), ("y",))]
 
@@ -261,11 +261,11 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
     ),
     "sum of one row": (
         lambda: source(1, 5, 1, 10).sum(2),
-        "ANE-EMIT-006: no program that reduces one element is known (seen height)",
+        "ANE-EMIT-006: no program that reduces one element is known (got height)",
     ),
     "softmax of one element": (
         lambda: source(1, 5, 1, 10).softmax(2),
-        "ANE-EMIT-006: no program that reduces one element is known (seen height)",
+        "ANE-EMIT-006: no program that reduces one element is known (got height)",
     ),
     "softmax with a depth": (lambda: source(1, 3, 1, 4, 5).softmax(1), "ANE-EMIT-005: no softmax of a tensor with"),
     "softmax of depths": (

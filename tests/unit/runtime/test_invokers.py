@@ -321,7 +321,7 @@ def test_a_missing_file(missing: str, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_file_that_is_not_one(tmp_path: Path) -> None:
     answer = invoke("sdpa_invoker", "--net-plist", "/dev/zero")
-    expect(answer, Stage.READ, "it is not a plain file (seen 'zero')")
+    expect(answer, Stage.READ, "it is not a plain file (got 'zero')")
     case = relu_case(tmp_path)
     expect(invoke("sdpa_invoker", *case.network, "--input", "x=/dev/zero"), Stage.READ, "it is not a plain file")
 

@@ -41,7 +41,7 @@ def test_the_host_rounds_ties_to_even_and_large_values_to_infinity() -> None:
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_another_count_is_a_value_error(count: int) -> None:
     model = af.compile(two_inputs(), target="h16g")
-    with pytest.raises(ValueError, match=rf"the inputs are 'x0', 'offset' \(seen {count} values, limit 2\)"):
+    with pytest.raises(ValueError, match=rf"the inputs are 'x0', 'offset' \(got {count} values, limit 2\)"):
         model(*[np.ones((1, 4))] * count)
 
 

@@ -205,9 +205,9 @@ def with_header(path: Path, change: Callable[[dict[str, Any]], None], *, digest:
     [
         (lambda: build(hidden=7), r"another network.*seen %1 = input\(\) .*shape = \[5, 6\].*limit .*\[5, 7\]"),
         (lambda: build(activation="tanh"), r"another network.*seen %4 = relu.*limit %4 = tanh"),
-        (lambda: build(optimizer="sgd"), "another optimizer .seen Adam, limit SGD"),
-        (lambda: build(loss_scale=32.0), "another loss_scale .seen 64.0, limit 32.0"),
-        (lambda: build(rows=20), "another data set .seen 18 rows in batches of 4, limit 20 rows"),
+        (lambda: build(optimizer="sgd"), "another optimizer .got Adam, expected SGD"),
+        (lambda: build(loss_scale=32.0), "another loss_scale .got 64.0, limit 32.0"),
+        (lambda: build(rows=20), "another data set .got 18 rows in batches of 4, limit 20 rows"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused_by_its_first_difference(
@@ -222,7 +222,7 @@ def test_a_checkpoint_of_another_run_is_refused_by_its_first_difference(
 
 
 DAMAGES: list[tuple[Callable[[dict[str, Any]], None], str]] = [
-    (lambda held: held.update(form=3), r"another version \(seen 3, limit 2\)"),
+    (lambda held: held.update(form=3), r"another version \(got 3, limit 2\)"),
     (lambda held: held.update(network=3), "header of the checkpoint is damaged"),
     (lambda held: held["order"].update(generator="{}"), "state of the generator is damaged"),
     (lambda held: held["order"].update(rows=17), "another data set"),

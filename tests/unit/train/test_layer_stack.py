@@ -101,12 +101,12 @@ X = np.zeros((ROWS, WIDTH))
         (
             lambda: streaming.CheckpointedStack(lambda params, x: x @ params[0], [np.ones((6, 3))], (4, 6)),
             ValueError,
-            r"the output of a layer must have io_shape \(seen \[4, 3\], limit \[4, 6\]\)",
+            r"the output of a layer must have io_shape \(got \[4, 3\], expected \[4, 6\]\)",
         ),
         (lambda: STACK.forward([], X), GraphTypeError, "layers must be a list"),
         (lambda: STACK.forward([LAYERS[0][:1]], X), GraphError, r"layers\[0\] must have the parameters"),
         (lambda: STACK.forward(LAYERS, X[:2]), GraphError, "x0 must have io_shape"),
-        (lambda: STACK.forward(LAYERS, X * np.nan), GraphError, r"x0 must be finite in fp16 \(seen nan at \[0, 0\]"),
+        (lambda: STACK.forward(LAYERS, X * np.nan), GraphError, r"x0 must be finite in fp16 \(got nan at \[0, 0\]"),
         (
             lambda: STACK.forward([[one * np.inf for one in LAYERS[0]]], X),
             GraphError,

@@ -105,7 +105,7 @@ W = af.parameter(np.ones(2))
         (lambda: af.SGD([W], -0.1), GraphError, "lr must be 0 or more, and finite"),
         (lambda: af.SGD([W], "fast"), GraphTypeError, "lr must be a number"),  # pyright: ignore[reportArgumentType] - callers may be untyped
         (lambda: af.SGD([W], 0.1, 0), GraphError, "loss_scale must be a positive number"),
-        (lambda: af.SGD([W], 0.1, "auto"), GraphTypeError, r"loss_scale must be a number \(seen 'auto'\)"),  # pyright: ignore[reportArgumentType] - callers may be untyped
+        (lambda: af.SGD([W], 0.1, "auto"), GraphTypeError, r"loss_scale must be a number \(got 'auto'\)"),  # pyright: ignore[reportArgumentType] - callers may be untyped
         (lambda: af.SGD([W], 0.1, momentum=1), GraphError, "momentum must be at least 0 and below 1"),
         (lambda: af.SGD([W], 0.1, weight_decay=-1), GraphError, "weight_decay must be 0 or more"),
         (lambda: af.SGD([W], 0.1, clip_norm=0), GraphError, "clip_norm must be a positive number"),

@@ -171,19 +171,19 @@ X = torch.ones(2, 3)
         (nn.Linear(3, 3), 3, (X, X), GraphTypeError, "the loss must be a function"),
         (nn.ReLU(), functional.mse_loss, (X, X), GraphError, "no parameter that trains"),
         (nn.Linear(3, 3), difference, (X, X), GraphError, "the loss must be one number"),
-        (Counting("halved"), mean, (X,), NotSupportedError, "change no buffers .*seen buffer"),
-        (Counting("read"), mean, (X,), NotSupportedError, "change no buffers .*seen buffer"),
+        (Counting("halved"), mean, (X,), NotSupportedError, "change no buffers .*got buffer"),
+        (Counting("read"), mean, (X,), NotSupportedError, "change no buffers .*got buffer"),
         (
             with_nan(),
             functional.mse_loss,
             (X, X),
             GraphError,
-            r"'weight' must be finite in fp16 \(seen nan at \[1, 2\]",
+            r"'weight' must be finite in fp16 \(got nan at \[1, 2\]",
         ),
         (nn.Conv3d(2, 2, 1), mean, (X.reshape(2, 3, 1, 1),), NotSupportedError, "one of lines or images"),
         (nn.Embedding(3, 2, scale_grad_by_freq=True), mean, (X.long(),), NotSupportedError, "no scale_grad_by_freq"),
         (Frozen(unused=True), mean, (X,), GraphError, "does not depend on 'unused.weight'"),
-        (nn.Embedding(3000, 2), mean, (X.long(),), NotSupportedError, "seen 3000 classes, limit 2048"),
+        (nn.Embedding(3000, 2), mean, (X.long(),), NotSupportedError, "got 3000 classes, limit 2048"),
         (
             nn.Sequential(nn.Linear(3, 3), nn.AlphaDropout(0.5)),
             mean,
@@ -207,7 +207,7 @@ def test_indices_out_of_range_are_refused() -> None:
     trainer = af.Trainer.from_torch(module, functional.cross_entropy, (X, classes), lr=0.1, target="m1")
     x, t = trainer.inputs
     for wrong, seen in (([0, 1, 2, 4], "4"), ([0, -1, 2, 3], "-1"), ([0, 0.5, 2, 3], "0.5")):
-        with pytest.raises(GraphError, match=rf"an index must be an integer in range \(seen {seen}, limit 0 to 3\)"):
+        with pytest.raises(GraphError, match=rf"an index must be an integer in range \(got {seen}, limit 0 to 3\)"):
             trainer.set_dataset(x, rows, t, np.array(wrong))
 
 

@@ -11,7 +11,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
-from aneforge.errors import GraphError, NotSupportedError
+from aneforge.errors import GraphError, NotSupportedError, describe_values
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -161,11 +161,7 @@ def message_of(error: GraphError) -> str:
     """Return the message of an error with what was seen and what is allowed.
 
     >>> message_of(GraphError("it is too long", seen=5, limit=4))
-    'it is too long (seen 5, limit 4)'
+    'it is too long (got 5, limit 4)'
     """
-    values = [
-        f"seen {error.seen}" if error.seen is not None else None,
-        f"limit {error.limit}" if error.limit is not None else None,
-    ]
-    listed = ", ".join(value for value in values if value)
+    listed = describe_values(error.seen, error.limit)
     return error.message + (f" ({listed})" if listed else "")

@@ -27,7 +27,7 @@ def check_weight(weight: object, dtype: str) -> Array:
     >>> check_weight(np.array([[1.0, np.nan]]), "fp16")
     Traceback (most recent call last):
     ...
-    aneforge.errors.GraphError: a weight to encode is not finite (seen nan at [0, 1]). Remedy: fix or mask the weight
+    aneforge.errors.GraphError: a weight to encode is not finite (got nan at [0, 1]). Remedy: fix or mask the weight
 
     Raises:
         GraphTypeError: It is not an array of float16, float32 or float64.

@@ -91,7 +91,7 @@ def test_the_plan_that_is_broken_below_is_whole() -> None:
 
 def test_a_tensor_without_room() -> None:
     without = tuple(one for one in PLAN.allocations if one.value != "q")
-    refuse(replace(PLAN, allocations=without), r"not every tensor has one allocation \(seen q\)")
+    refuse(replace(PLAN, allocations=without), r"not every tensor has one allocation \(got q\)")
 
 
 def test_a_tensor_with_two() -> None:
@@ -108,17 +108,17 @@ def test_a_copy_of_something_on_chip() -> None:
 @pytest.mark.parametrize(
     ("value", "changes", "message"),
     [
-        ("q", {"offset": 8}, r"the offset of %q is not aligned \(seen 8, limit multiples of 16\)"),
+        ("q", {"offset": 8}, r"the offset of %q is not aligned \(got 8, expected multiples of 16\)"),
         ("q", {"offset": -16}, "the offset of %q is not aligned"),
-        ("x", {"offset": 16}, r"the offset of %x is not aligned \(seen 16, limit multiples of 64\)"),
+        ("x", {"offset": 16}, r"the offset of %x is not aligned \(got 16, expected multiples of 64\)"),
         ("q", {"strides": Strides(2112, 2112, 64, 72)}, "the row stride of %q is not aligned"),
         ("x", {"strides": Strides(512, 512, 80, 64)}, "the channel stride of %x is not aligned"),
-        ("q", {"offset": 2097152}, r"%q reaches past the end of chip \(seen 2099264, limit 2097152\)"),
-        ("x", {"offset": 64}, r"%x reaches past the end of input x \(seen 576, limit 512\)"),
-        ("x", {"home": "attic"}, r"%x reaches past the end of attic \(seen 512, limit 0\)"),
-        ("q", {"strides": Strides(0, 0, 48, 48)}, r"the rows of %q overlap \(seen 48, limit 64\)"),
-        ("q", {"size": 2096}, r"%q does not have enough room \(seen 2096, limit 2112\)"),
-        ("q", {"strides": Strides(2112, 2112, 80, 64)}, r"%q does not have enough room \(seen 2112, limit 2624\)"),
+        ("q", {"offset": 2097152}, r"%q reaches past the end of chip \(got 2099264, limit 2097152\)"),
+        ("x", {"offset": 64}, r"%x reaches past the end of input x \(got 576, limit 512\)"),
+        ("x", {"home": "attic"}, r"%x reaches past the end of attic \(got 512, limit 0\)"),
+        ("q", {"strides": Strides(0, 0, 48, 48)}, r"the rows of %q overlap \(got 48, limit 64\)"),
+        ("q", {"size": 2096}, r"%q does not have enough room \(got 2096, limit 2112\)"),
+        ("q", {"strides": Strides(2112, 2112, 80, 64)}, r"%q does not have enough room \(got 2112, limit 2624\)"),
     ],
 )
 def test_where_and_how_large(value: str, changes: dict[str, object], message: str) -> None:
@@ -148,7 +148,7 @@ def test_states(value: str, changes: dict[str, object], message: str) -> None:
 
 def test_a_read_before_the_tensor_is_there() -> None:
     refuse(changed("t", first=5), "%t is written before it has room")
-    refuse(changed("t", last=4), r"%r reads %t while that is not there \(seen step 5, limit steps 4 to 4\)")
+    refuse(changed("t", last=4), r"%r reads %t while that is not there \(got step 5, expected steps 4 to 4\)")
 
 
 def test_a_tensor_on_chip_across_the_end_of_a_partition() -> None:

@@ -283,7 +283,7 @@ def broken(**changes: object) -> tuple[Program, Schedule]:
 
 def test_a_schedule_that_forgets_a_layer() -> None:
     program, made = broken(steps=(("a",), ("b",), ("c",), ("d",)))
-    with pytest.raises(GraphError, match=r"does not have every layer once \(seen e\)"):
+    with pytest.raises(GraphError, match=r"does not have every layer once \(got e\)"):
         verify_schedule(program, made)
 
 
@@ -314,7 +314,7 @@ def test_a_partition_of_another_segment() -> None:
 
 def test_a_partition_past_its_budget() -> None:
     program, made = broken(working_set_limit=1000)
-    with pytest.raises(GraphError, match=r"working set of partition 0 is too large \(seen 65536, limit 1000\)"):
+    with pytest.raises(GraphError, match=r"working set of partition 0 is too large \(got 65536, limit 1000\)"):
         verify_schedule(program, made)
 
 

@@ -138,7 +138,7 @@ def test_unknown_bits_are_refused_where_they_may_compute_and_doubted_elsewhere()
         )
         return replace(copy_task(), records=records)
 
-    with pytest.raises(HwxError, match=r"task 0: ne\.mac_config: bits are set that no field names \(seen 0x200000\)"):
+    with pytest.raises(HwxError, match=r"task 0: ne\.mac_config: bits are set that no field names \(got 0x200000\)"):
         steps(with_bit(0xC804, 1 << 21))
     program = Program(container_of(linked(with_bit(0x17800, 1 << 22)), PORTS), np.uint16)
     (step,) = program.steps()

@@ -149,7 +149,7 @@ def test_an_output_can_be_one_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1])
 def test_a_constant_without_room_is_refused_with_its_place(number: int, tmp_path: Path) -> None:
     filled = node("fill", {}, shape=(1,), value=float(number), dtype="int64")
-    seen = rf"(add|fill) at .*{HERE}:\d+: .*does not fit \(seen {number}(\.0)?, limit -2147483648 to 2147483647\)"
+    seen = rf"(add|fill) at .*{HERE}:\d+: .*does not fit \(got {number}(\.0)?, limit -2147483648 to 2147483647\)"
     for y in (whole(number), filled):
         with pytest.raises(NotSupportedError, match=seen):
             af.save_mlpackage(node("add", {"x": M, "y": y}), tmp_path / "a.mlpackage")
@@ -180,7 +180,7 @@ def test_errors_name_the_operation_and_its_place_and_what_helps(tmp_path: Path) 
         (inside, rf"relu at .*{HERE}:\d+: Core ML does not take x .*Remedy: write af\.to_fp16.*, or cast it$"),
         (
             node("cast", {"x": X}, dtype="int4"),
-            r"not take a cast to that type \(seen int4, limit bool [^.]*$",
+            r"not take a cast to that type \(got int4, expected bool [^.]*$",
         ),
     ):
         with pytest.raises(NotSupportedError, match=message):

@@ -81,10 +81,10 @@ def test_a_manifest_without_a_model(package: Path) -> None:
     with pytest.raises(GraphError, match="the manifest names no model"):
         load_mlpackage(package)
     (package / "Manifest.json").write_bytes(b" " * (2**20 + 1))
-    with pytest.raises(GraphError, match=r"the manifest is too large \(seen 1048577 bytes, limit 1048576 bytes\)"):
+    with pytest.raises(GraphError, match=r"the manifest is too large \(got 1048577 bytes, limit 1048576 bytes\)"):
         load_mlpackage(package)
     (package / "Manifest.json").unlink()
-    with pytest.raises(GraphError, match=r"the folder is not an ML package \(seen no Manifest.json\)"):
+    with pytest.raises(GraphError, match=r"the folder is not an ML package \(got no Manifest.json\)"):
         load_mlpackage(package)
 
 
@@ -135,7 +135,7 @@ def test_other_models_are_named(package: Path) -> None:
     def change(model: Model) -> None:
         model.neuralNetwork.SetInParent()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a field that is not read
 
-    with pytest.raises(NotSupportedError, match=r"has no ML program \(seen neural network\).*convert_to='mlprogram'"):
+    with pytest.raises(NotSupportedError, match=r"has no ML program \(got neural network\).*convert_to='mlprogram'"):
         load_mlpackage(changed(package, change))
 
 
@@ -330,7 +330,7 @@ def test_a_bomb_is_refused_before_it_is_unfolded(package: Path) -> None:
 def test_a_model_file_of_holes_is_refused_by_its_size(package: Path) -> None:
     with (package / MODEL).open("r+b") as file:
         file.truncate(2**40)
-    with pytest.raises(GraphError, match=r"the model file is too large \(seen 1099511627776 bytes, limit 2147483647"):
+    with pytest.raises(GraphError, match=r"the model file is too large \(got 1099511627776 bytes, limit 2147483647"):
         load_mlpackage(package)
 
 

@@ -256,8 +256,8 @@ UNEVEN = {"kernel_sizes": (3,), "strides": (2,), "pad_type": "custom", "pad": (0
 @pytest.mark.parametrize(
     ("shape", "attributes", "message"),
     [
-        ((1, 1, 5, 4, 4), VOLUME, r"Core ML does not take ceil_mode over three axes, .* \(seen 3 axes, padding \[\]\)"),
-        ((1, 1, 5), UNEVEN, r"with unequal padding \(seen 1 axes, padding \[0, 1\]\).*leave ceil_mode out"),
+        ((1, 1, 5, 4, 4), VOLUME, r"Core ML does not take ceil_mode over three axes, .* \(got 3 axes, padding \[\]\)"),
+        ((1, 1, 5), UNEVEN, r"with unequal padding \(got 1 axes, padding \[0, 1\]\).*leave ceil_mode out"),
     ],
 )
 def test_a_last_window_that_core_ml_would_leave_out_is_refused(
@@ -274,7 +274,7 @@ def test_a_flag_that_changes_nothing_is_left_out() -> None:
 
 def test_dilations_of_computed_weights_are_refused() -> None:
     given = {"x": af.input((1, 1, 8, 8)), "weight": af.input((1, 1, 3, 3))}
-    with pytest.raises(NotSupportedError, match=r"dilations where the weights are computed \(seen \[2, 1\], limit 1\)"):
+    with pytest.raises(NotSupportedError, match=r"dilations where the weights are computed \(got \[2, 1\], limit 1\)"):
         in_package_form(built("dynamic_conv", given, dilations=(2, 1)))
 
 

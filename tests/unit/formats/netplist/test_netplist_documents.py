@@ -172,9 +172,9 @@ def test_an_output_of_places() -> None:
 
 
 def test_an_output_of_a_constant_of_places() -> None:
-    with pytest.raises(NotSupportedError, match=r"output .y. would leave as UInt16 .seen int32"):
+    with pytest.raises(NotSupportedError, match=r"output .y. would leave as UInt16 .got int32"):
         netplist(op("identity", Dense(np.array([1, 2], np.int32))))
-    with pytest.raises(NotSupportedError, match=r"no constants of such elements .seen int32 from -1 to 2"):
+    with pytest.raises(NotSupportedError, match=r"no constants of such elements .got int32 from -1 to 2"):
         netplist(op("identity", Dense(np.array([-1, 2], np.int32))))
 
 
@@ -191,7 +191,7 @@ def test_constants_of_whole_numbers_keep_their_type(dtype: str) -> None:
 
 def test_an_empty_tensor() -> None:
     x = Tensor(build("input", {}, {"shape": (1, 0)}))
-    with pytest.raises(GraphError, match=r"a description has no empty tensors \(seen \[1, 0\]"):
+    with pytest.raises(GraphError, match=r"a description has no empty tensors \(got \[1, 0\]"):
         netplist(op("relu", x))
 
 

@@ -187,7 +187,7 @@ def test_ones_whose_padding_would_be_negative() -> None:
 
 def test_rows_are_sorted_one_by_one_up_to_a_limit() -> None:
     assert types(netplist(af.sort(af.input((3, 4))))).count("Sort") == 3
-    with pytest.raises(NotSupportedError, match=r"so rows are ordered one by one \(seen 1025 rows, limit 1024\)"):
+    with pytest.raises(NotSupportedError, match=r"so rows are ordered one by one \(got 1025 rows, limit 1024\)"):
         netplist(af.sort(af.input((1025, 4))))
 
 

@@ -56,24 +56,24 @@ def test_xml_has_lines_and_binary_has_none() -> None:
 @pytest.mark.parametrize(
     ("inner", "message"),
     [
-        ("<key>a</key><key>b</key><true/>", "a.plist:3: a key has no value (seen 'a')"),
-        ("<key>a</key>", "a.plist:4: a key has no value (seen 'a')"),
-        ("<true/>", "a.plist:3: a value in a dictionary has no key (seen True)"),
-        ("<key>a</key><date>2020-01-01</date>", "a.plist:3: nothing in a description is a date (seen '2020-01-01')"),
-        ("<key>a</key><integer>1.5</integer>", "a.plist:3: it is not an integer (seen '1.5')"),
-        ("<key>a</key><integer>٣</integer>", "a.plist:3: it is not an integer (seen '٣')"),
-        ("<key>a</key><integer/>", "a.plist:3: it is not an integer (seen '')"),
-        ("<key>a</key><real>1,5</real>", "a.plist:3: it is not a number (seen '1,5')"),
-        ("<key>a</key><data>?</data>", "a.plist:3: it is not valid base64 (seen '?')"),
-        ("<key>a</key><data>ü</data>", "a.plist:3: it is not valid base64 (seen 'ü')"),
+        ("<key>a</key><key>b</key><true/>", "a.plist:3: a key has no value (got 'a')"),
+        ("<key>a</key>", "a.plist:4: a key has no value (got 'a')"),
+        ("<true/>", "a.plist:3: a value in a dictionary has no key (got True)"),
+        ("<key>a</key><date>2020-01-01</date>", "a.plist:3: nothing in a description is a date (got '2020-01-01')"),
+        ("<key>a</key><integer>1.5</integer>", "a.plist:3: it is not an integer (got '1.5')"),
+        ("<key>a</key><integer>٣</integer>", "a.plist:3: it is not an integer (got '٣')"),
+        ("<key>a</key><integer/>", "a.plist:3: it is not an integer (got '')"),
+        ("<key>a</key><real>1,5</real>", "a.plist:3: it is not a number (got '1,5')"),
+        ("<key>a</key><data>?</data>", "a.plist:3: it is not valid base64 (got '?')"),
+        ("<key>a</key><data>ü</data>", "a.plist:3: it is not valid base64 (got 'ü')"),
         (
             "<key>a</key><strnig>x</strnig>",
-            f"a.plist:3: the element is not allowed in a property list (seen <strnig>, {TAGS})",
+            f"a.plist:3: the element is not allowed in a property list (got <strnig>, {TAGS})",
         ),
-        ("<key>a</key><string><b/></string>", "a.plist:3: <string> holds text alone (seen <b>)"),
-        ("stray", "a.plist:4: there is text between elements (seen 'stray')"),
-        ("<array><key>a</key></array>", "a.plist:3: a key is outside of a dictionary (seen 'a')"),
-        ("<key>a</key><true/><key>a</key><true/>", "a.plist:2: a key is given twice (seen 'a')"),
+        ("<key>a</key><string><b/></string>", "a.plist:3: <string> holds text alone (got <b>)"),
+        ("stray", "a.plist:4: there is text between elements (got 'stray')"),
+        ("<array><key>a</key></array>", "a.plist:3: a key is outside of a dictionary (got 'a')"),
+        ("<key>a</key><true/><key>a</key><true/>", "a.plist:2: a key is given twice (got 'a')"),
     ],
 )
 def test_xml_that_is_no_property_list(inner: str, message: str) -> None:
@@ -89,10 +89,10 @@ def test_xml_that_is_no_property_list(inner: str, message: str) -> None:
         (b"\x00\x01\x02", "the file is not a property list: not well-formed (invalid token)"),
         (b"<plist><dict>", "the file is not a property list: no element found"),
         (b"<plist></dict>", "the file is not a property list: mismatched tag"),
-        (b"<plist/>", "the description is not a dictionary (seen None)"),
-        (b"<plist><array/></plist>", "the description is not a dictionary (seen a list of 0)"),
-        (b"<plist><dict/><dict/></plist>", "there are two values at the top (seen a dictionary of 0)"),
-        (b"<key>a</key>", "a key is outside of a dictionary (seen 'a')"),
+        (b"<plist/>", "the description is not a dictionary (got None)"),
+        (b"<plist><array/></plist>", "the description is not a dictionary (got a list of 0)"),
+        (b"<plist><dict/><dict/></plist>", "there are two values at the top (got a dictionary of 0)"),
+        (b"<key>a</key>", "a key is outside of a dictionary (got 'a')"),
         (b'<?xml version="1.0" encoding="nonsense"?><plist/>', "the file is not a property list: unknown encoding"),
         (
             b'<?xml version="1.0" encoding="hex"?><plist/>',
@@ -125,7 +125,7 @@ def test_entities_are_refused_before_they_grow() -> None:
     bomb = '<!DOCTYPE p [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><plist><dict><key>&b;</key><true/></dict></plist>'
     with pytest.raises(GraphError) as caught:
         parse_plist(bomb.encode(), "bomb.plist")
-    assert str(caught.value) == "at bomb.plist:1: a property list declares no entities (seen &a;)"
+    assert str(caught.value) == "at bomb.plist:1: a property list declares no entities (got &a;)"
 
 
 def test_an_external_entity_is_refused() -> None:

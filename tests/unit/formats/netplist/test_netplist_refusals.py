@@ -185,14 +185,14 @@ def test_what_does_not_fit_is_refused(
     [
         ({}, "unit 'u': key 'Type' is missing"),
         ({"Type": "Relu"}, "unit 'u': unknown Type 'Relu'; nearest: ReLU"),
-        ({"Type": 3}, "unit 'u': Type is not a text (seen 3)"),
+        ({"Type": 3}, "unit 'u': Type is not a text (got 3)"),
         ({"Type": "ELU"}, "unit 'u': a ELU neuron needs EluAlpha"),
         ({"Type": "ReLU", "EluAlpha": 0}, "unit 'u': a ReLU neuron has no EluAlpha (limit no parameters)"),
         ({"Type": "ELU", "EluAlfa": 0}, "unit 'u': unknown key 'EluAlfa'; nearest: EluAlpha"),
-        ({"Type": "ELU", "EluAlpha": 0.5}, "EluAlpha is a bit pattern of fp16, and is given as a number (seen 0.5)"),
-        ({"Type": "ELU", "EluAlpha": 0x7E00}, "unit 'u': EluAlpha is not a number (seen 0x7e00)"),
-        ({"Type": "ELU", "EluAlpha": 1 << 16}, "unit 'u': EluAlpha is not a bit pattern of fp16 (seen 65536"),
-        ({"Type": "ELU", "EluAlpha": "1"}, "unit 'u': EluAlpha is not an integer (seen '1')"),
+        ({"Type": "ELU", "EluAlpha": 0.5}, "EluAlpha is a bit pattern of fp16, and is given as a number (got 0.5)"),
+        ({"Type": "ELU", "EluAlpha": 0x7E00}, "unit 'u': EluAlpha is not a number (got 0x7e00)"),
+        ({"Type": "ELU", "EluAlpha": 1 << 16}, "unit 'u': EluAlpha is not a bit pattern of fp16 (got 65536"),
+        ({"Type": "ELU", "EluAlpha": "1"}, "unit 'u': EluAlpha is not an integer (got '1')"),
         ({"Type": "ELU", "EluAlpha": 0x7C00}, "attribute 'alpha' is not finite"),
     ],
 )
@@ -204,27 +204,27 @@ def test_parameters_of_an_activation(params: dict[str, Plain], message: str) -> 
     ("kind", "params", "message"),
     [
         ("Softmax", {"Dimension": "Time"}, "unknown Dimension 'Time'; known: Batch, Channel, Depth, Height, Width"),
-        ("Softmax", {"Dimension": []}, "Dimension has another number of entries (seen 0, limit 1)"),
-        ("Softmax", {"Dimension": 4}, "Dimension is not a list (seen 4)"),
+        ("Softmax", {"Dimension": []}, "Dimension has another number of entries (got 0, limit 1)"),
+        ("Softmax", {"Dimension": 4}, "Dimension is not a list (got 4)"),
         ("Reduction", {"Type": "Sum", "Dimension": ["Width", "Width"]}, "Dimension names a dimension twice"),
         (
             "Reduction",
             {"Type": "Sum", "Dimension": []},
-            "Dimension has another number of entries (seen 0, limit 1 to 5)",
+            "Dimension has another number of entries (got 0, limit 1 to 5)",
         ),
         ("Reduction", {"Type": "Product", "Dimension": ["Width"]}, "unknown Type 'Product'"),
-        ("InputView", {"Dimension": "Width", "Offset": -1, "Size": 1}, "Offset is out of range (seen -1, limit 0 to"),
-        ("InputView", {"Dimension": "Width", "Offset": 0, "Size": 0}, "Size is out of range (seen 0, limit 1 to"),
-        ("InputView", {"Dimension": "Width", "Offset": True, "Size": 1}, "Offset is not an integer (seen True)"),
-        ("Dropout", {"DropoutRate": "none"}, "DropoutRate is not a number (seen 'none')"),
-        ("RadiusSearch", {"Radius": 1 << 63}, "Radius is out of range (seen 9223372036854775808"),
-        ("Dropout", {"DropoutRate": math.nan}, "DropoutRate is not a finite number (seen nan)"),
-        ("Dropout", {"DropoutRate": False}, "DropoutRate is not a number (seen False)"),
-        ("SDPA", {"SubtractMax": "yes"}, "SubtractMax is not a flag (seen 'yes')"),
-        ("SDPA", {"SubtractMax": 2}, "SubtractMax is not a flag (seen 2)"),
+        ("InputView", {"Dimension": "Width", "Offset": -1, "Size": 1}, "Offset is out of range (got -1, limit 0 to"),
+        ("InputView", {"Dimension": "Width", "Offset": 0, "Size": 0}, "Size is out of range (got 0, limit 1 to"),
+        ("InputView", {"Dimension": "Width", "Offset": True, "Size": 1}, "Offset is not an integer (got True)"),
+        ("Dropout", {"DropoutRate": "none"}, "DropoutRate is not a number (got 'none')"),
+        ("RadiusSearch", {"Radius": 1 << 63}, "Radius is out of range (got 9223372036854775808"),
+        ("Dropout", {"DropoutRate": math.nan}, "DropoutRate is not a finite number (got nan)"),
+        ("Dropout", {"DropoutRate": False}, "DropoutRate is not a number (got False)"),
+        ("SDPA", {"SubtractMax": "yes"}, "SubtractMax is not a flag (got 'yes')"),
+        ("SDPA", {"SubtractMax": 2}, "SubtractMax is not a flag (got 2)"),
         ("SDPA", {"Causal": True}, "unknown key 'Causal'"),
         ("Broadcast", {"BroadcastInfo": {"Dimension": "Width"}}, "BroadcastInfo is not a list"),
-        ("Broadcast", {"BroadcastInfo": ["Width"]}, "BroadcastInfo is not a dictionary (seen 'Width')"),
+        ("Broadcast", {"BroadcastInfo": ["Width"]}, "BroadcastInfo is not a dictionary (got 'Width')"),
         ("Broadcast", {"BroadcastInfo": [{"Dimension": "Width"}]}, "key 'Size' is missing"),
         ("Broadcast", {"BroadcastInfo": [{"Dimension": "Width", "Size": 2, "Axis": 1}]}, "unknown key 'Axis'"),
         ("Pooling", {"Type": "Max", "KernelWidth": 1, "KernelHeight": 1, "Step": [1]}, "Step has another number"),
@@ -265,11 +265,11 @@ def test_an_unknown_type_lists_the_nearest() -> None:
 def test_too_many_tensors(kind: str) -> None:
     most = layer_table().layers[kind].bottoms[1]
     error = error_of(kind, {f"x{number}": {} for number in range(most + 1)}, {})
-    assert f"a {kind} unit reads another number of tensors (seen {most + 1}" in str(error)
+    assert f"a {kind} unit reads another number of tensors (got {most + 1}" in str(error)
 
 
 @pytest.mark.parametrize("kind", sorted(layer_table().layers))
 def test_too_few_tensors(kind: str) -> None:
     fewest = layer_table().layers[kind].bottoms[0]
     error = error_of(kind, {f"x{number}": {} for number in range(fewest - 1)}, {})
-    assert f"a {kind} unit reads another number of tensors (seen {fewest - 1}" in str(error)
+    assert f"a {kind} unit reads another number of tensors (got {fewest - 1}" in str(error)

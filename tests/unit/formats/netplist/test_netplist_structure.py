@@ -127,79 +127,79 @@ INPUT: Path = ("ProcedureList", 0, "InputList", 0)
 OUTPUT: Path = ("ProcedureList", 0, "OutputList", 0)
 OPERATIONS: Path = ("ProcedureList", 0, "OperationList")
 ERRORS: list[tuple[Path, Plain, str]] = [
-    (("Version",), "1.0.9", "the description is of another version (seen '1.0.9', limit 1.0.10)"),
-    (("Version",), 1, "the description: Version is not a text (seen 1)"),
+    (("Version",), "1.0.9", "the description is of another version (got '1.0.9', limit 1.0.10)"),
+    (("Version",), 1, "the description: Version is not a text (got 1)"),
     (("Networks",), DELETED, "the description: key 'Networks' is missing"),
-    (("Networks",), ["net", "net"], "the description: 2 networks have one name (seen 'net')"),
-    (("Networks",), ["Version"], "a network is called like a key of the description (seen 'Version')"),
+    (("Networks",), ["net", "net"], "the description: 2 networks have one name (got 'net')"),
+    (("Networks",), ["Version"], "a network is called like a key of the description (got 'Version')"),
     (("Networks",), ["net", "lost"], "the description: key 'lost' is missing"),
-    (("Networks",), [1], "the description: Networks is not a list of texts (seen a list of 1)"),
+    (("Networks",), [1], "the description: Networks is not a list of texts (got a list of 1)"),
     (("Extra",), 1, "the description: unknown key 'Extra'"),
     (("ProcedureList",), DELETED, "key 'ProcedureList' is missing"),
-    (("ProcedureList",), [], "there is no procedure to call (seen an empty ProcedureList)"),
-    (("ProcedureList",), {}, "ProcedureList is not a list of dictionaries (seen a dictionary of 0)"),
-    (("ProcedureList",), ["main"], "ProcedureList is not a dictionary (seen 'main')"),
+    (("ProcedureList",), [], "there is no procedure to call (got an empty ProcedureList)"),
+    (("ProcedureList",), {}, "ProcedureList is not a list of dictionaries (got a dictionary of 0)"),
+    (("ProcedureList",), ["main"], "ProcedureList is not a dictionary (got 'main')"),
     (("ProcedureList", 0, "Name"), DELETED, "procedure 0: key 'Name' is missing"),
     (("ProcedureList", 0, "Extra"), 1, "procedure 'main': unknown key 'Extra'"),
-    (OPERATIONS, [], "procedure 'main': there is nothing to do (seen an empty OperationList)"),
+    (OPERATIONS, [], "procedure 'main': there is nothing to do (got an empty OperationList)"),
     (OPERATIONS, [{"NetworkName": "net"}], "operation 0: key 'OperationName' is missing"),
     (
         OPERATIONS,
         [{"NetworkName": "net", "Name": "a", "OperationName": "b"}],
-        "operation 0: OperationName and Name differ (seen 'b' and 'a')",
+        "operation 0: OperationName and Name differ (got 'b' and 'a')",
     ),
     (OPERATIONS, [{"NetworkName": "ent", "Name": "op0"}], "operation 0: unknown network 'ent'; nearest: net"),
     (
         OPERATIONS,
         [{"NetworkName": "net", "Name": "op0"}, {"NetworkName": "net", "Name": "op0"}],
-        "procedure 'main': 2 operations have one name (seen 'op0')",
+        "procedure 'main': 2 operations have one name (got 'op0')",
     ),
     ((*INPUT, "InputName"), DELETED, "input 0: key 'InputName' is missing"),
     ((*INPUT, "InputWidth"), DELETED, "input 'x': key 'InputWidth' is missing"),
-    ((*INPUT, "InputWidth"), 0, "input 'x': InputWidth is out of range (seen 0, limit 1 to 9223372036854775807)"),
-    ((*INPUT, "InputWidth"), -3, "input 'x': InputWidth is out of range (seen -3"),
-    ((*INPUT, "InputWidth"), 1.0, "input 'x': InputWidth is not an integer (seen 1.0)"),
-    ((*INPUT, "InputInterleave"), 0, "input 'x': InputInterleave is out of range (seen 0"),
+    ((*INPUT, "InputWidth"), 0, "input 'x': InputWidth is out of range (got 0, limit 1 to 9223372036854775807)"),
+    ((*INPUT, "InputWidth"), -3, "input 'x': InputWidth is out of range (got -3"),
+    ((*INPUT, "InputWidth"), 1.0, "input 'x': InputWidth is not an integer (got 1.0)"),
+    ((*INPUT, "InputInterleave"), 0, "input 'x': InputInterleave is out of range (got 0"),
     ((*INPUT, "InputType"), "Float32", "input 'x': unknown element type in InputType 'Float32'; nearest: Float16"),
     ((*INPUT, "OperationName"), "op1", "input 'x': unknown operation 'op1'; nearest: op0"),
     ((*INPUT, "InputHieght"), 1, "input 'x': unknown key 'InputHieght'; nearest: InputHeight"),
     ((*OUTPUT, "OutputType"), "Half", "output 'y': unknown element type in OutputType 'Half'"),
-    ((*OUTPUT, "OutputType"), "UInt16", "output 'y' is of another element type (seen UInt16, limit fp16)"),
+    ((*OUTPUT, "OutputType"), "UInt16", "output 'y' is of another element type (got UInt16, expected fp16)"),
     ((*OUTPUT, "OutputName"), "z", "unknown output symbol 'z'; known: y"),
     ((*OUTPUT, "Extra"), 1, "output 'y': unknown key 'Extra'"),
-    (("ProcedureList", 0, "OutputList"), [], "procedure 'main': it shows nothing (seen an empty OutputList)"),
-    (("net",), [], "the description: net is not a dictionary (seen a list of 0)"),
+    (("ProcedureList", 0, "OutputList"), [], "procedure 'main': it shows nothing (got an empty OutputList)"),
+    (("net",), [], "the description: net is not a dictionary (got a list of 0)"),
     (("net", "Units"), DELETED, "network 'net': key 'Units' is missing"),
-    (("net", "Units"), ["u", "u"], "network 'net': 2 symbols have one name (seen 'u')"),
-    (("net", "Units"), ["u", "Weights"], "a symbol is called like a key of a network (seen 'Weights')"),
+    (("net", "Units"), ["u", "u"], "network 'net': 2 symbols have one name (got 'u')"),
+    (("net", "Units"), ["u", "Weights"], "a symbol is called like a key of a network (got 'Weights')"),
     (("net", "Units"), ["u", "lost"], "network 'net': key 'lost' is missing"),
     (("net", "Units"), [], "output 'u': a unit is not listed in Units. Remedy: put 'u' into Units"),
-    (("net", "Constants"), ["u"], "network 'net': 2 symbols have one name (seen 'u')"),
-    (("net", "Weights"), ["a", "a"], "network 'net': 2 weights files have one name (seen 'a')"),
+    (("net", "Constants"), ["u"], "network 'net': 2 symbols have one name (got 'u')"),
+    (("net", "Weights"), ["a", "a"], "network 'net': 2 weights files have one name (got 'a')"),
     (("net", "y"), DELETED, "network 'net': it shows no symbol"),
-    (("net", "Extra"), 1, "network 'net': a key is neither a unit, a constant nor an output (seen 'Extra')"),
-    (("net", "Extra"), {}, "network 'net': a key is neither a unit, a constant nor an output (seen 'Extra')"),
-    (("net", "y", "Bottom"), ["u", "u"], "output 'y': an output shows another number of tensors (seen 2, limit 1)"),
+    (("net", "Extra"), 1, "network 'net': a key is neither a unit, a constant nor an output (got 'Extra')"),
+    (("net", "Extra"), {}, "network 'net': a key is neither a unit, a constant nor an output (got 'Extra')"),
+    (("net", "y", "Bottom"), ["u", "u"], "output 'y': an output shows another number of tensors (got 2, limit 1)"),
     (("net", "y", "Bottom"), "lost", "unknown symbol 'lost'; known: x, u"),
-    (("net", "y", "OutputName"), "z", "OutputName is not the key under which it is listed (seen 'z', limit 'y')"),
-    (("net", "y", "OutputType"), "UInt16", "output 'y' is of another element type (seen UInt16, limit fp16)"),
+    (("net", "y", "OutputName"), "z", "OutputName is not the key under which it is listed (got 'z', expected 'y')"),
+    (("net", "y", "OutputType"), "UInt16", "output 'y' is of another element type (got UInt16, expected fp16)"),
     (("net", "y", "Extra"), 1, "output 'y': unknown key 'Extra'"),
-    (("net", "u", "Name"), "v", "unit 'u': Name is not the key under which it is listed (seen 'v', limit 'u')"),
+    (("net", "u", "Name"), "v", "unit 'u': Name is not the key under which it is listed (got 'v', expected 'u')"),
     (("net", "u", "Type"), DELETED, "unit 'u': key 'Type' is missing"),
     (("net", "u", "Bottom"), DELETED, "unit 'u': key 'Bottom' is missing. Remedy: did you mean 'Bottoms'?"),
-    (("net", "u", "Bottom"), {}, "unit 'u': Bottom is not a list of texts (seen a dictionary of 0)"),
+    (("net", "u", "Bottom"), {}, "unit 'u': Bottom is not a list of texts (got a dictionary of 0)"),
     (("net", "u", "Bottom"), ["X"], "unknown symbol 'X'; nearest: x"),
-    (("net", "u", "Bottom"), ["u"], "units form a cycle (seen 'u')"),
-    (("net", "u", "Params"), [], "unit 'u': Params is not a dictionary (seen a list of 0)"),
+    (("net", "u", "Bottom"), ["u"], "units form a cycle (got 'u')"),
+    (("net", "u", "Params"), [], "unit 'u': Params is not a dictionary (got a list of 0)"),
     (("net", "u", "InputType"), [], ""),
     (
         ("net", "u", "InputType"),
         ["Float16", "Float16"],
-        "InputType has more entries than there are bottoms (seen 2, limit 1)",
+        "InputType has more entries than there are bottoms (got 2, limit 1)",
     ),
     (("net", "u", "InputType"), ["Float64"], "unit 'u': unknown element type in InputType 'Float64'"),
     (("net", "u", "OutputType"), "Bool", "unit 'u': unknown element type in OutputType 'Bool'"),
-    (("net", "u", "OutputChannels"), 0, "unit 'u': OutputChannels is out of range (seen 0"),
+    (("net", "u", "OutputChannels"), 0, "unit 'u': OutputChannels is out of range (got 0"),
     (("net", "u", "NumGroups"), 1, "unit 'u': unknown key 'NumGroups'"),
     (("net", "u", "OutputWidth"), 1, "unit 'u': unknown key 'OutputWidth'"),
 ]
@@ -222,7 +222,7 @@ def test_an_empty_list_of_types_is_none() -> None:
 
 def test_a_whole_number_of_more_than_64_bits() -> None:
     data = small().data().replace(b"<integer>3</integer>", b"<integer>" + b"9" * 30 + b"</integer>")
-    with pytest.raises(GraphError, match=r"input 'x': InputWidth is out of range \(seen 9{30}, limit 1 to 92"):
+    with pytest.raises(GraphError, match=r"input 'x': InputWidth is out of range \(got 9{30}, limit 1 to 92"):
         parse_netplist(data)
 
 
@@ -238,7 +238,7 @@ def test_the_line_of_an_error() -> None:
 def test_two_ports_of_one_name() -> None:
     sketch = small()
     sketch.outputs.append(sketch.outputs[0])
-    assert "procedure 'main': 2 outputs have one name (seen 'op0/y')" in message_of(sketch)
+    assert "procedure 'main': 2 outputs have one name (got 'op0/y')" in message_of(sketch)
 
 
 def test_entries_of_one_input_for_several_readers() -> None:
@@ -275,7 +275,7 @@ def test_element_types_that_are_not_stated_are_fp16() -> None:
 def test_an_input_with_the_name_of_a_unit() -> None:
     sketch = small()
     sketch.input("u")
-    assert "an input has the name of a unit or a constant (seen 'u')" in message_of(sketch)
+    assert "an input has the name of a unit or a constant (got 'u')" in message_of(sketch)
 
 
 # Wiring
@@ -298,7 +298,7 @@ def test_a_circle_of_units() -> None:
     for here, there in (("a", "b"), ("b", "c"), ("c", "a")):
         sketch.unit(here, "ElementWise", ["x", there], {"Type": "Add"})
     sketch.output("y", "c")
-    assert "units form a cycle (seen 'a' -> 'b' -> 'c')" in message_of(sketch)
+    assert "units form a cycle (got 'a' -> 'b' -> 'c')" in message_of(sketch)
 
 
 def test_a_long_chain_does_not_recurse() -> None:
@@ -352,7 +352,7 @@ def test_one_procedure_of_several() -> None:
     graphs = {name: parse_netplist(sketch.data(), sketch.weights, procedure=name) for name in ("main", "second")}
     assert [node.op.name for node in graphs["main"].nodes] == ["input", "relu"]
     assert [node.op.name for node in graphs["second"].nodes] == ["input", "tanh"]
-    assert "the description has several procedures, and each one is a graph (seen 'main', 'second')" in message_of(
+    assert "the description has several procedures, and each one is a graph (got 'main', 'second')" in message_of(
         sketch
     )
     with pytest.raises(UnknownNameError, match="unknown procedure 'secnd'; nearest: second"):
@@ -363,7 +363,7 @@ def test_two_procedures_of_one_name() -> None:
     sketch = two_procedures()
     procedures = cast("list[dict[str, Plain]]", sketch.root["ProcedureList"])
     procedures[1]["Name"] = "main"
-    assert "the description: 2 procedures have one name (seen 'main')" in message_of(sketch)
+    assert "the description: 2 procedures have one name (got 'main')" in message_of(sketch)
 
 
 def test_a_procedure_of_two_operations() -> None:
@@ -391,7 +391,7 @@ def test_names_that_meet_when_they_are_qualified() -> None:
     ports = cast("list[dict[str, Plain]]", second["InputList"])
     cast("list[Plain]", first["InputList"]).append({**ports[0], "OperationName": "op1"})
     sketch.root["ProcedureList"] = [cast("Plain", first)]
-    assert "2 outputs have one name (seen 'op1/y')" in message_of(sketch)
+    assert "2 outputs have one name (got 'op1/y')" in message_of(sketch)
 
 
 def test_a_long_chain_of_reshapes_is_one() -> None:

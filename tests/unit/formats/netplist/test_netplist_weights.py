@@ -96,19 +96,19 @@ def test_two_constants_in_the_same_bytes() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("ConstantIndex", 2, "constant 'c': ConstantIndex names no weights file (seen 2, limit less than 2"),
-        ("ConstantIndex", -1, "constant 'c': ConstantIndex is out of range (seen -1"),
-        ("ConstantByteOffset", 2, "constant 'c' passes the end of 'weights.1' (seen bytes 2 to 10, limit 8 bytes)"),
+        ("ConstantIndex", 2, "constant 'c': ConstantIndex names no weights file (got 2, expected less than 2"),
+        ("ConstantIndex", -1, "constant 'c': ConstantIndex is out of range (got -1"),
+        ("ConstantByteOffset", 2, "constant 'c' passes the end of 'weights.1' (got bytes 2 to 10, limit 8 bytes)"),
         ("ConstantByteOffset", 2**63 - 1, "constant 'c' passes the end of 'weights.1'"),
-        ("ConstantByteOffset", -1, "constant 'c': ConstantByteOffset is out of range (seen -1"),
-        ("ConstantWidth", 5, "constant 'c' passes the end of 'weights.1' (seen bytes 0 to 10, limit 8 bytes)"),
-        ("ConstantWidth", 2**62, "constant 'c' passes the end of 'weights.1' (seen bytes 0 to 9223372036854775808"),
-        ("ConstantWidth", 0, "constant 'c': ConstantWidth is out of range (seen 0"),
+        ("ConstantByteOffset", -1, "constant 'c': ConstantByteOffset is out of range (got -1"),
+        ("ConstantWidth", 5, "constant 'c' passes the end of 'weights.1' (got bytes 0 to 10, limit 8 bytes)"),
+        ("ConstantWidth", 2**62, "constant 'c' passes the end of 'weights.1' (got bytes 0 to 9223372036854775808"),
+        ("ConstantWidth", 0, "constant 'c': ConstantWidth is out of range (got 0"),
         ("ConstantType", "Float32", "constant 'c': unknown element type in ConstantType 'Float32'"),
         ("ConstantName", "d", "constant 'c': ConstantName is not the key under which it is listed"),
-        ("ConstantInterleave", 0, "constant 'c': ConstantInterleave is out of range (seen 0"),
+        ("ConstantInterleave", 0, "constant 'c': ConstantInterleave is out of range (got 0"),
         ("ConstantPadding", 0, "constant 'c': unknown key 'ConstantPadding'"),
-        ("ConstantIndex", 0, "constant 'c' passes the end of 'weights.0' (seen bytes 0 to 8, limit 0 bytes)"),
+        ("ConstantIndex", 0, "constant 'c' passes the end of 'weights.0' (got bytes 0 to 8, limit 0 bytes)"),
     ],
 )
 def test_a_constant_that_is_wrong(key: str, value: Plain, message: str) -> None:
@@ -125,7 +125,7 @@ def test_extents_whose_product_has_no_end() -> None:
 
 def test_a_weights_file_that_is_missing() -> None:
     sketch = constant_sketch(np.zeros((1, 1, 1, 1, 4), np.float16))
-    assert "constant 'c' is in a weights file that is missing (seen 'weights.1', limit no weights files given)" in (
+    assert "constant 'c' is in a weights file that is missing (got 'weights.1', expected no weights files given)" in (
         message_of(sketch, {})
     )
     assert "limit 'weights.0')" in message_of(sketch, {"weights.0": b""})
@@ -141,7 +141,7 @@ def test_overlapping_constants() -> None:
     sketch.constant("d", np.zeros((1, 1, 1, 1, 4), np.float16), ConstantByteOffset=6)
     sketch.output("z", "d")
     text = message_of(sketch)
-    assert "constant 'd' and constant 'c' overlap in 'weights.1' (seen bytes 6 to 14, limit from 8 on)" in text
+    assert "constant 'd' and constant 'c' overlap in 'weights.1' (got bytes 6 to 14, expected from 8 on)" in text
 
 
 def test_a_kernel_that_overlaps_a_constant() -> None:
@@ -157,8 +157,8 @@ def test_a_kernel_that_overlaps_a_constant() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"KernelIndex": 2}, "the kernel of 'u' is in a weights file that the network does not list (seen 2"),
-        ({"KernelOffset": 1}, "the kernel of 'u' passes the end of 'weights.1' (seen bytes 1 to 9, limit 8 bytes)"),
+        ({"KernelIndex": 2}, "the kernel of 'u' is in a weights file that the network does not list (got 2"),
+        ({"KernelOffset": 1}, "the kernel of 'u' passes the end of 'weights.1' (got bytes 1 to 9, limit 8 bytes)"),
         ({"KernelWidth": 2**40}, "the kernel of 'u' passes the end of 'weights.1'"),
         ({"KernelType": "Int8"}, "unknown KernelType 'Int8'"),
     ],
@@ -197,7 +197,7 @@ def test_a_kernel_of_ones_is_bounded() -> None:
     params: dict[str, Plain] = {"Type": "Conv", "KernelMode": "Unity", "KernelWidth": 2**20, "KernelHeight": 2**20}
     sketch = one_unit("Conv", {"x": (1, 1, 1, 2**30, 2**30)}, params, OutputChannels=1)
     text = message_of(sketch)
-    assert "the kernel of 'u' would take more memory than the weights files warrant (seen 2199023255552 bytes" in text
+    assert "the kernel of 'u' would take more memory than the weights files warrant (got 2199023255552 bytes" in text
 
 
 def test_kernels_of_ones_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_kernels_of_ones_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -
     for number in range(4):
         sketch.unit(f"u{number}", "Conv", ["x"], params, OutputChannels=1)
         sketch.output(f"y{number}", f"u{number}")
-    assert "the kernel of 'u3' would take more memory than the weights files warrant (seen 128 bytes" in message_of(
+    assert "the kernel of 'u3' would take more memory than the weights files warrant (got 128 bytes" in message_of(
         sketch
     )
 
@@ -272,7 +272,7 @@ def test_a_description_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_weights_file_that_is_not_there(folder: Path) -> None:
     (folder / "weights.1").unlink()
-    with pytest.raises(GraphError, match=r"the kernel of 'u' is in a weights file that is missing \(seen 'weights.1'"):
+    with pytest.raises(GraphError, match=r"the kernel of 'u' is in a weights file that is missing \(got 'weights.1'"):
         load_netplist(folder)
 
 

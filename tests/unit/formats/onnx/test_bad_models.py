@@ -112,7 +112,7 @@ def function_without_its_output() -> onnx.ModelProto:
 
 
 STRUCTURE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
-    "cyclic": (cyclic, "it reads 'b', which node 'Relu_b' computes later.*seen a cycle: 'Add_a' reads from 'Rel"),
+    "cyclic": (cyclic, "it reads 'b', which node 'Relu_b' computes later.*got a cycle: 'Add_a' reads from 'Rel"),
     "self-reading": (self_reading, "it reads 'y', which node 'Add_y' computes later"),
     "made twice": (made_twice, "value 'y' is made twice"),
     "input made again": (input_made_again, "value 'x' is made twice"),
@@ -408,12 +408,12 @@ def test_a_path_in_external_data_stays_in_the_folder(tmp_path: Path) -> None:
 # Nodes that break the rules of their operators.
 
 RULES: dict[str, tuple[onnx.NodeProto, str]] = {
-    "no input": (node("Relu", [], ["y"]), "wrong number of inputs .seen 0, limit 1"),
+    "no input": (node("Relu", [], ["y"]), "wrong number of inputs .got 0, limit 1"),
     "many inputs": (node("Relu", ["x", "x"], ["y"]), "wrong number of inputs"),
     "many outputs": (node("Relu", ["x"], ["y", "z"]), "wrong number of outputs"),
     "left out": (node("Add", ["x", ""], ["y"]), "input 1 is missing"),
     "unknown attribute": (node("Relu", ["x"], ["y"], {"slope": 1.0}), "there is no attribute 'slope'"),
-    "wrong attribute": (node("LeakyRelu", ["x"], ["y"], {"alpha": 1}), "of the wrong type .seen INT, limit FLOAT"),
+    "wrong attribute": (node("LeakyRelu", ["x"], ["y"], {"alpha": 1}), "of the wrong type .got INT, expected FLOAT"),
     "missing attribute": (node("Cast", ["x"], ["y"]), "attribute 'to' is missing"),
     "wrong element type": (node("Not", ["x"], ["y"]), "element type that the operator does not take"),
     "mixed element types": (node("Add", ["x", "i"], ["y"]), "different element types"),

@@ -76,7 +76,7 @@ def test_an_input_may_have_the_name_of_a_dimension() -> None:
         (
             {"x": (2, 3, 4)},
             GraphError,
-            r"'length' two lengths \(seen 5 by shapes\['length'\] and 4 by",
+            r"'length' two lengths \(got 5 by shapes\['length'\] and 4 by",
         ),
         ({"bacth": 2}, UnknownNameError, "unknown symbolic dimension or input 'bacth'; nearest: batch"),
         ({"x": 2}, GraphTypeError, "is for an input and is not a list"),
@@ -200,6 +200,6 @@ def test_two_shapes_that_disagree_are_told() -> None:
     with pytest.raises(GraphError) as caught:
         from_onnx(added(), {"x": (2, 3, 5), "z": (2, 3, 4)})
     assert str(caught.value) == (
-        "shapes= gives the dimension 'length' two lengths (seen 5 by axis 2 of shapes['x'] and 4 by axis 2 of "
+        "shapes= gives the dimension 'length' two lengths (got 5 by axis 2 of shapes['x'] and 4 by axis 2 of "
         "shapes['z']). Remedy: give one length for each name"
     )

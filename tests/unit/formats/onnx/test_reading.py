@@ -287,12 +287,12 @@ def test_a_model_without_weights_has_no_features() -> None:
 def test_data_that_does_not_fit_its_shape_is_told() -> None:
     model = linear_model()
     model.graph.initializer[0].raw_data = b"\0" * 12
-    with pytest.raises(GraphError, match=r"seen 12 bytes, limit 8192 bytes for fp32\[64, 32\]"):
+    with pytest.raises(GraphError, match=r"got 12 bytes, limit 8192 bytes for fp32\[64, 32\]"):
         from_onnx(model)
     tensor = helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])
     tensor.float_data.append(3.0)
     model.graph.initializer[0].CopyFrom(tensor)
-    with pytest.raises(GraphError, match="seen 3 numbers in float_data, limit 2"):
+    with pytest.raises(GraphError, match="got 3 numbers in float_data, limit 2"):
         from_onnx(model)
 
 
@@ -315,7 +315,7 @@ def test_a_number_that_its_type_does_not_hold_is_told() -> None:
 def test_an_element_type_that_is_none_is_told() -> None:
     model = linear_model()
     model.graph.initializer[0].data_type = 99
-    with pytest.raises(GraphError, match=r"no known element type \(seen element type 99\)"):
+    with pytest.raises(GraphError, match=r"no known element type \(got element type 99\)"):
         from_onnx(model)
 
 

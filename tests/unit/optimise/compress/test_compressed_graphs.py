@@ -265,7 +265,7 @@ def test_wrong_options() -> None:
     for atol in (-0.1, float("nan"), "0.1", True):
         with pytest.raises(GraphError, match="the bound of a weight's relative error is not 0 or more"):
             find_mode("int8", frozenset(), atol=atol)  # pyright: ignore[reportArgumentType] - an untyped caller
-    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(seen 0"):
+    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(got 0"):
         compressed(graph, "int8", block_size=0, target=Family.A16)
 
 

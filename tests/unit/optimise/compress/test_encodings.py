@@ -162,16 +162,16 @@ def test_decoded_values_have_the_element_type_that_was_asked_for(encoder: Encode
 @pytest.mark.parametrize(
     ("weight", "error", "text"),
     [
-        (np.array([[1.0, np.nan]]), GraphError, r"is not finite \(seen nan at \[0, 1\]\). Remedy: fix or mask"),
-        (np.array([[-np.inf, 1.0]]), GraphError, r"is not finite \(seen -inf at \[0, 0\]\)"),
-        (np.array([[1e5]]), GraphError, r"is beyond fp16 \(seen 100000.0, limit 65504.0\). Remedy: scale it down"),
-        (np.zeros((0, 3)), GraphError, r"has no elements \(seen \[0, 3\]\)"),
+        (np.array([[1.0, np.nan]]), GraphError, r"is not finite \(got nan at \[0, 1\]\). Remedy: fix or mask"),
+        (np.array([[-np.inf, 1.0]]), GraphError, r"is not finite \(got -inf at \[0, 0\]\)"),
+        (np.array([[1e5]]), GraphError, r"is beyond fp16 \(got 100000.0, limit 65504.0\). Remedy: scale it down"),
+        (np.zeros((0, 3)), GraphError, r"has no elements \(got \[0, 3\]\)"),
         (
             np.ones((2, 2), np.int32),
             GraphTypeError,
-            r"not an array of floating-point numbers \(seen int32, limit float16",
+            r"not an array of floating-point numbers \(got int32, expected float16",
         ),
-        ([[1.0]], GraphTypeError, r"not an array of floating-point numbers \(seen list"),
+        ([[1.0]], GraphTypeError, r"not an array of floating-point numbers \(got list"),
     ],
 )
 def test_what_cannot_be_encoded(encoder: Encoder, weight: object, error: type[Exception], text: str) -> None:
@@ -181,17 +181,17 @@ def test_what_cannot_be_encoded(encoder: Encoder, weight: object, error: type[Ex
 
 def test_wrong_options() -> None:
     weight = np.ones((2, 4))
-    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(seen 0, limit 1 or more\)"):
+    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(got 0, limit 1 or more\)"):
         blockwise(weight, block_size=0)
-    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(seen 2.0"):
+    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(got 2.0"):
         blockwise(weight, block_size=2.0)  # pyright: ignore[reportArgumentType] - what an untyped caller may do
-    with pytest.raises(GraphError, match=r"rows and columns of a weight are one axis \(seen 1\)"):
+    with pytest.raises(GraphError, match=r"rows and columns of a weight are one axis \(got 1\)"):
         blockwise(weight, rows=1, columns=-1)
     with pytest.raises(GraphError, match="axis"):
         int8_per_channel(weight, rows=2)
     with pytest.raises(GraphError, match="a single number has no channels"):
         int8_per_channel(np.array(1.0))
-    with pytest.raises(GraphError, match=r"decode to floating-point numbers \(seen int8"):
+    with pytest.raises(GraphError, match=r"decode to floating-point numbers \(got int8"):
         int4_palette(weight, dtype="int8")
 
 

@@ -138,10 +138,10 @@ def test_no_route_pays_at_production_size() -> None:
 def test_wrong_programs() -> None:
     with pytest.raises(GraphError, match="plan_chaining: there is no program to plan for"):
         plan_chaining([], "m1")
-    with pytest.raises(GraphError, match=r"the programs are for different targets \(seen h13, h14\)"):
+    with pytest.raises(GraphError, match=r"the programs are for different targets \(got h13, h14\)"):
         plan_chaining([relu("h13"), relu("h14")], "m1")
     with pytest.raises(
-        GraphError, match=r"not for the family of M1 \(seen h14, limit h13\)\. Remedy: compile them for m1"
+        GraphError, match=r"not for the family of M1 \(got h14, expected h13\)\. Remedy: compile them for m1"
     ):
         plan_chaining([relu("h14")], "m1")
     with pytest.raises(UnknownNameError, match="m77"):
@@ -150,14 +150,14 @@ def test_wrong_programs() -> None:
 
 def test_what_is_not_a_list_of_programs() -> None:
     for wrong, message in (
-        (af.input((1, 8)), r"programs must be a list \(seen Tensor\)\. Remedy: af\.build_program\(graph, chip\)"),
-        ([af.input((1, 8))], r"programs\[0\] must be of type Program \(seen Tensor"),
-        (relu(), r"programs must be a list \(seen Program\)"),
-        (None, r"programs must be a list \(seen NoneType\)"),
+        (af.input((1, 8)), r"programs must be a list \(got Tensor\)\. Remedy: af\.build_program\(graph, chip\)"),
+        ([af.input((1, 8))], r"programs\[0\] must be of type Program \(got Tensor"),
+        (relu(), r"programs must be a list \(got Program\)"),
+        (None, r"programs must be a list \(got NoneType\)"),
     ):
         with pytest.raises(GraphTypeError, match=message):
             af.plan_chaining(wrong, "m1")  # pyright: ignore[reportArgumentType] - the subject of the test
-    with pytest.raises(GraphTypeError, match=r"the chip must be of type str \(seen int"):
+    with pytest.raises(GraphTypeError, match=r"the chip must be of type str \(got int"):
         af.plan_chaining([relu()], 5)  # pyright: ignore[reportArgumentType] - the subject of the test
 
 

@@ -314,7 +314,7 @@ def test_statistics_are_taken_in_an_array_and_report_nothing(program: Program) -
     with pytest.raises(BackendUnavailableError, match="evaluate: the chaining model reaches no engine"):
         memory.evaluate(ANERequest(objects[0], [0], objects[1], [0]))
     memory.unload()
-    with pytest.raises(RuntimeStateError, match=r"evaluate \(simulated\): .* must be loaded \(seen unloaded\)"):
+    with pytest.raises(RuntimeStateError, match=r"evaluate \(simulated\): .* must be loaded \(got unloaded\)"):
         memory.evaluate(ANERequest(objects[0], [0], objects[1], [0]), simulate=True)
 
 
@@ -363,7 +363,7 @@ def test_a_symbol_that_does_not_exist(model: ANEModel, request_: ANEChainingRequ
 
 
 def test_a_surface_that_is_too_small(model: ANEModel) -> None:
-    with pytest.raises(GraphError, match=r"'tiny' of 2 bytes> is too small for input 'x'.*\(seen 2, limit 64\)"):
+    with pytest.raises(GraphError, match=r"'tiny' of 2 bytes> is too small for input 'x'.*\(got 2, limit 64\)"):
         CLIENT.prepare_chaining(model, request_of([buffer(IOSurface(2, "tiny"))]), simulate=True)
 
 
@@ -446,7 +446,7 @@ def test_wrong_named_arguments(make: Callable[..., object], named: dict[str, obj
 
 @pytest.mark.parametrize(
     ("qos", "message"),
-    [(64, r"the quality of service must be a known level \(seen 64, limit 0 to 63\)"), ("21", "must be an integer")],
+    [(64, r"the quality of service must be a known level \(got 64, limit 0 to 63\)"), ("21", "must be an integer")],
 )
 def test_the_quality_of_service(qos: int, message: str) -> None:
     with pytest.raises(GraphError, match=message):

@@ -100,7 +100,7 @@ def test_every_code_of_another_library_but_zero_is_a_failure(tmp_path: Path) -> 
     program = AbiDevice(built).compile(tmp_path / "model.mil", port, port)
     program.share_buffer(0, "y", 0, "x")
     assert (program.add_operation(tmp_path / "model.mil", port, port), program.operation_count()) == (2, 3)
-    with pytest.raises(RuntimeStateError, match=r"ane_e5rt_program_execute failed \(seen 14\)"):
+    with pytest.raises(RuntimeStateError, match=r"ane_e5rt_program_execute failed \(got 14\)"):
         program.execute()
     program.release()
 

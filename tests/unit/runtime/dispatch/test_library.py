@@ -127,7 +127,7 @@ def test_a_state_outlives_an_execution(abi: Abi, tmp_path: Path) -> None:
         ({"mil": "/dev/zero"}, "compile: /dev/zero is not a regular file"),
         ({"mil": "/"}, "compile: / is not a regular file"),
         ({"mask": 1}, "device mask 0x1 has no Neural Engine (0x4)"),
-        ({"inputs": {"x": 126}}, "port 'x' has more bytes than the client gave it (seen 126, limit 128)"),
+        ({"inputs": {"x": 126}}, "port 'x' has more bytes than the client gave it (got 126, limit 128)"),
         ({"inputs": {"x": 0}}, "input port 'x' has 0 bytes"),
         ({"inputs": {"x": 1 << 60}}, f"input port 'x' has {1 << 60} bytes"),
         ({"inputs": {}}, "the client gave no bytes for input port 'x'"),

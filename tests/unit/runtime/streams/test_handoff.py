@@ -129,7 +129,7 @@ def test_the_backend_is_the_callers_choice(saved: Path, tmp_path: Path) -> None:
 def test_another_identity_compiles_again(saved: Path) -> None:
     handed = replace(Handoff.of(saved), identity="0" * 64)
     with pytest.raises(
-        RuntimeStateError, match=r"ANE model load has failed.*Must re-compile the E5 bundle \(seen identity"
+        RuntimeStateError, match=r"ANE model load has failed.*Must re-compile the E5 bundle \(got identity"
     ):
         handed.load()
 
@@ -176,11 +176,11 @@ def test_shared_tensors(tmp_path: Path) -> None:
     assert shared.open().dtype == np.int8
     with pytest.raises(FileExistsError):
         SharedTensor.create(tmp_path / "t", (2, 3))
-    with pytest.raises(GraphError, match=r"does not hold the tensor \(seen 6 bytes, limit 12 bytes\)"):
+    with pytest.raises(GraphError, match=r"does not hold the tensor \(got 6 bytes, limit 12 bytes\)"):
         replace(shared, dtype="fp16").open()
-    with pytest.raises(GraphError, match=r"has no elements \(seen \[-2, -2\]\)"):
+    with pytest.raises(GraphError, match=r"has no elements \(got \[-2, -2\]\)"):
         SharedTensor.create(tmp_path / "u", (-2, -2))
-    with pytest.raises(GraphError, match=r"has no elements \(seen \[0\]\)"):
+    with pytest.raises(GraphError, match=r"has no elements \(got \[0\]\)"):
         SharedTensor.create(tmp_path / "u", (0,))
 
 

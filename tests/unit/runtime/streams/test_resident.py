@@ -134,12 +134,10 @@ def test_wrong_steps() -> None:
         limit = program.program.target.limits.integer("execute_multi_operations")
         with pytest.raises(GraphError, match="execute_multi: there is no step to run"):
             execute_multi(program, [])
-        with pytest.raises(
-            RuntimeStateError, match=rf"too many steps for one call \(seen {limit + 1}, limit {limit}\)"
-        ):
+        with pytest.raises(RuntimeStateError, match=rf"too many steps for one call \(got {limit + 1}, limit {limit}\)"):
             execute_multi(program, [{"x": [[1]]}] * (limit + 1), {"y": "total"})
         with pytest.raises(
-            GraphError, match=r"execute_multi, step 1: a feed has a value for every input .*\(seen none, "
+            GraphError, match=r"execute_multi, step 1: a feed has a value for every input .*\(got none, "
         ):
             execute_multi(program, [{"x": [[1]]}, {}], {"y": "total"})
         with pytest.raises(GraphError, match=r"execute_multi, step 0: the value for input 'x' .* has the wrong shape"):

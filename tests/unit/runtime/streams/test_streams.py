@@ -194,14 +194,14 @@ def test_a_used_stream_is_reset_before_operations_are_added(plus_one: LoadedProg
 
 def test_preparing_at_the_wrong_time(plus_one: LoadedProgram) -> None:
     stream, step = ExecutionStream(), Operation(plus_one, "step")
-    with pytest.raises(RuntimeStateError, match=r"operation 'step': .* \(seen fresh, limit to be prepared\)"):
+    with pytest.raises(RuntimeStateError, match=r"operation 'step': .* \(got fresh, expected to be prepared\)"):
         step.prepare()
     stream.encode(step)
     with pytest.raises(RuntimeStateError, match=r"\(seen in use, .*Remedy: reset the stream that it is in first"):
         step.prepare()
     stream.reset()
     step.prepare()
-    with pytest.raises(RuntimeStateError, match=r"\(seen prepared, .*Remedy: encode it"):
+    with pytest.raises(RuntimeStateError, match=r"\(got prepared, .*Remedy: encode it"):
         step.prepare()
 
 
@@ -223,7 +223,7 @@ def test_an_empty_stream_does_nothing(plus_one: LoadedProgram) -> None:
         stream.execute()
     with pytest.raises(RuntimeStateError, match="submit: nothing is encoded"):
         stream.submit(ignored)
-    with pytest.raises(RuntimeStateError, match=r"reset: an empty stream has nothing to reset \(seen empty\)"):
+    with pytest.raises(RuntimeStateError, match=r"reset: an empty stream has nothing to reset \(got empty\)"):
         stream.reset()
     stream.encode(Operation(plus_one))
     stream.reset()
@@ -237,7 +237,7 @@ def test_one_call_runs_so_many_operations(plus_one: LoadedProgram) -> None:
     for _ in range(limit):
         stream.encode(Operation(plus_one))
     with pytest.raises(
-        RuntimeStateError, match=rf"too many operations for one call \(seen {limit + 1}, limit {limit}\)"
+        RuntimeStateError, match=rf"too many operations for one call \(got {limit + 1}, limit {limit}\)"
     ):
         stream.encode(Operation(plus_one))
     stream.execute()
@@ -281,7 +281,7 @@ def test_a_stream_is_not_reset_while_another_thread_executes(plus_one: LoadedPro
     thread.start()
     while not stream.in_flight:
         thread.join(0.001)
-    with pytest.raises(RuntimeStateError, match=r"reset: a stream is not reset while it runs \(seen 1\)"):
+    with pytest.raises(RuntimeStateError, match=r"reset: a stream is not reset while it runs \(got 1\)"):
         stream.reset()
     opened.set()
     thread.join(WAIT)
@@ -310,9 +310,7 @@ def test_buffers_are_shared_before_the_first_execution(plus_one: LoadedProgram) 
     stream.encode(step)
     stream.execute()
     stream.reset()
-    with pytest.raises(
-        RuntimeStateError, match=r"operation 'step': buffers are shared before .* \(seen 1 executions\)"
-    ):
+    with pytest.raises(RuntimeStateError, match=r"operation 'step': buffers are shared before .* \(got 1 executions\)"):
         step.share_buffer("y", step, "x")
 
 
@@ -396,7 +394,7 @@ def test_the_queue_of_a_program_holds_so_many_requests(plus_one: LoadedProgram) 
     for _ in range(limit - 1):
         stream.submit(ignored)
     with pytest.raises(
-        RuntimeStateError, match=r"127 requests of the program are under way, and this makes 1 \(seen 128"
+        RuntimeStateError, match=r"127 requests of the program are under way, and this makes 1 \(got 128"
     ):
         stream.submit(ignored)
     with loaded(af.input((1, 4)).relu()) as other:  # the queue of another program is its own
@@ -415,7 +413,7 @@ def test_a_stream_is_not_reset_or_bound_while_under_way(plus_one: LoadedProgram)
     stream, step = ExecutionStream(), Operation(plus_one)
     stream.encode(step)
     submission, opened = gate(stream)
-    with pytest.raises(RuntimeStateError, match=r"not reset while it runs \(seen 1\)"):
+    with pytest.raises(RuntimeStateError, match=r"not reset while it runs \(got 1\)"):
         stream.reset()
     with pytest.raises(RuntimeStateError, match="Port bindings cannot be changed"):
         step.bind("x", np.ones((1, 4), np.float16))
@@ -440,7 +438,7 @@ def test_waiting_for_what_was_never_submitted(plus_one: LoadedProgram) -> None:
 def test_a_submission_needs_a_handler(plus_one: LoadedProgram) -> None:
     stream = ExecutionStream()
     stream.encode(Operation(plus_one))
-    with pytest.raises(GraphTypeError, match=r"a submission needs a completion handler \(seen None\)"):
+    with pytest.raises(GraphTypeError, match=r"a submission needs a completion handler \(got None\)"):
         stream.submit(None)  # pyright: ignore[reportArgumentType] - what an untyped caller may do
     assert stream.state is StreamState.ENCODED
 
@@ -527,9 +525,7 @@ def test_a_queue_that_does_not_drain_is_given_up(plus_one: LoadedProgram, monkey
     monkeypatch.setattr(never, "wait", no_waiting)
     stream = ExecutionStream()
     stream.encode(step)
-    text = (
-        r"operation 'stuck': event 'never' did not reach 1, and the queue was given up \(seen 0, limit 1 within 2 s\)"
-    )
+    text = r"operation 'stuck': event 'never' did not reach 1, and the queue was given up \(got 0, limit 1 within 2 s\)"
     with pytest.raises(RuntimeStateError, match=text):
         stream.submit(ignored).wait(WAIT)
     assert step.executions == 0
@@ -539,13 +535,13 @@ def test_events() -> None:
     event = Event("e", 3)
     event.signal()
     assert (event.value, repr(event)) == (4, "<event 'e' at 4>")
-    with pytest.raises(GraphError, match=r"event 'e' only grows \(seen 4, limit more than 4\)"):
+    with pytest.raises(GraphError, match=r"event 'e' only grows \(got 4, expected more than 4\)"):
         event.signal(4)
     with pytest.raises(GraphTypeError, match="eventName is NULL"):
         Event(None)  # pyright: ignore[reportArgumentType] - what an untyped caller may do
     with pytest.raises(GraphError, match="eventName is NULL"):
         Event("")
-    with pytest.raises(GraphError, match=r"event 'e' must start from an integer \(seen -1"):
+    with pytest.raises(GraphError, match=r"event 'e' must start from an integer \(got -1"):
         Event("e", -1)
 
 

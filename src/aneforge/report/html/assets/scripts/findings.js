@@ -41,7 +41,7 @@ function groupCard({ numbers: group, share }) {
       el("span", { class: "quiet mono", text: findings.rule[first] }),
       share === null ? null : el("span", { class: "share", text: `${percent(share)} of the time` })),
     el("p", { text: inShopWords(findings.message[first]) }),
-    bothNumbers(findings.seen[first], findings.limit[first]) ? el("p", { class: "quiet", text: `seen ${quantity(findings.seen[first])}, limit ${quantity(findings.limit[first])}` }) : null,
+    bothNumbers(findings.seen[first], findings.limit[first]) ? el("p", { class: "quiet", text: `got ${quantity(findings.seen[first])}, limit ${quantity(findings.limit[first])}` }) : null,
     findings.remedy[first] ? el("p", { class: "remedy" }, el("b", { text: "Remedy: " }), findings.remedy[first]) : null,
     groupLinks(group));
 }
