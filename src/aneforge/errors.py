@@ -47,7 +47,6 @@ __all__ = [
     "UnknownNameError",
     "UnknownTargetError",
     "UnsupportedModelError",
-    "describe_values",
     "nearest_names",
 ]
 

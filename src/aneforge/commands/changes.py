@@ -59,7 +59,7 @@ class Changes:
         """Return what is worth changing on a target, the largest gain first; encoded weights stay as they are."""
         dense = not any("weights" in layer.choices for layer in program.layers)
         found = [*self.decomposed(chosen, priced), *(self.encoded(chosen, work, priced) if dense else ())]
-        worth = [one for one in found if one.after <= WORTH * one.before]
+        worth = [one for one in found if 0 < one.after <= WORTH * one.before]
         return tuple(sorted(worth, key=lambda one: -one.gain))
 
     def decomposed(self, chosen: Place, priced: Cost) -> Iterator[Change]:

@@ -364,3 +364,8 @@ def test_one_of_something_is_not_written_as_several() -> None:
     assert "\n1 operation, graph." in markdown(report)
     program = compile_graph(af.input((1, 4)).relu(), "m1").program
     assert repr(program) == "<program of 1 layer in 1 segment for h13>"
+
+
+def test_a_program_without_layers_has_nothing_to_change() -> None:
+    report = check(af.input((1, 3, 1, 1), name="image"), ["m1", "m2"])
+    assert [target.changes for target in report.targets] == [(), ()]

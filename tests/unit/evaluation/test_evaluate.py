@@ -290,7 +290,7 @@ def test_a_metric_that_raises_names_its_sample() -> None:
         ({"x": np.zeros((3, 2, 4, 4)), "labels": np.zeros(3)}, "a label is not the number of a class"),
         (
             {"x": np.zeros((3, 2, 4, 4)), "labels": np.full(3, CLASSES)},
-            "the labels do not fit the model.*limit classes 0 to 5",
+            "the labels do not fit the model.*expected classes 0 to 5",
         ),
         ({"x": np.zeros((0, 2, 4, 4))}, "there is no sample in the data"),
         ({"x": np.array([None])}, "not a file of arrays.*arrays of objects"),

@@ -34,7 +34,7 @@ def attention(length: int, *, is_causal: bool = False, attn_mask: af.Tensor | No
 MISUSES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: af.input((1,) * 6), ValueError, "too many axes .got 6, limit 5"),
     (lambda: af.input((1, 0)), ValueError, "an empty axis"),
-    (lambda: af.input((1,), dtype="fp32"), ValueError, "limit fp16 or uint8"),
+    (lambda: af.input((1,), dtype="fp32"), ValueError, "expected fp16 or uint8"),
     (lambda: af.input((1,), max_abs=-1.0), ValueError, "max_abs must be 0 or more"),
     (lambda: af.input((1,), max_abs=float("nan")), ValueError, "max_abs must be 0 or more"),
     (lambda: af.image_input((1, 3, 2, 2), scale=[1.0, 2.0]), ValueError, "scale does not have one number per channel"),

@@ -146,13 +146,13 @@ def test_an_order_is_found_where_the_cheapest_product_is_too_wide() -> None:
 
 
 ERRORS = [
-    ("i$,j->ij", ((2, 2), (3,)), "'$' in 'i$' is not a label, in 'i$,j->ij' (limit letters and one '...')"),
-    ("i->i->i", ((2,),), "'-' in 'i->i' is not a label, in 'i->i->i' (limit letters and one '...')"),
-    ("..i->i", ((2,),), "'.' in '..i' is not a label, in '..i->i' (limit letters and one '...')"),
+    ("i$,j->ij", ((2, 2), (3,)), "'$' in 'i$' is not a label, in 'i$,j->ij' (expected letters and one '...')"),
+    ("i->i->i", ((2,),), "'-' in 'i->i' is not a label, in 'i->i->i' (expected letters and one '...')"),
+    ("..i->i", ((2,),), "'.' in '..i' is not a label, in '..i->i' (expected letters and one '...')"),
     (
         "...i...->i",
         ((2,),),
-        "a second ellipsis in '...i...' is not a label, in '...i...->i' (limit letters and one '...')",
+        "a second ellipsis in '...i...' is not a label, in '...i...->i' (expected letters and one '...')",
     ),
     ("ij,jk->ik", ((2, 3),), "the operands do not match, in 'ij,jk->ik' (got 1 tensors, limit 2 operands)"),
     ("i", (), "the operands do not match, in 'i' (got 0 tensors, limit 1 operands)"),
@@ -176,9 +176,9 @@ ERRORS = [
     (
         "ij->ik",
         ((2, 3),),
-        "the output has the label 'k', which no operand has, in 'ij->ik' (limit one of 'i', 'j')",
+        "the output has the label 'k', which no operand has, in 'ij->ik' (expected one of 'i', 'j')",
     ),
-    ("->i", ((),), "the output has the label 'i', which no operand has, in '->i' (limit no label)"),
+    ("->i", ((),), "the output has the label 'i', which no operand has, in '->i' (expected no label)"),
     (
         "...i->i",
         ((4, 3),),
@@ -257,7 +257,7 @@ def test_other_equations_have_no_native_operation() -> None:
     with pytest.raises(NotSupportedError) as caught:
         einsum_native("ij,jk->ik", graph_input((2, 3)), np.ones((3, 4), np.float16))
     assert str(caught.value).partition(": ")[2] == (
-        "there is no native operation for 'ij,jk->ik' (limit 'nchw,nwhu->nchu'). "
+        "there is no native operation for 'ij,jk->ik' (expected 'nchw,nwhu->nchu'). "
         "Remedy: einsum builds others from matrix products"
     )
 

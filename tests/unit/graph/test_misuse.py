@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "large image": (
         lambda: tensor(1, 4, 257, 256).group_norm(floats(4), floats(4), 2),
         ValueError,
-        "a group is too large.*65792 pixels, limit at most 65536",
+        "a group is too large.*65792 pixels, expected at most 65536",
     ),
     "group norm of a list": (lambda: tensor(4).group_norm(floats(4), floats(4), 2), ValueError, "^group_norm"),
     "channel norm of a list": (lambda: tensor(4).channel_layer_norm(floats(4), floats(4)), ValueError, "N, C, 1, S"),

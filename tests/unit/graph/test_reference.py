@@ -90,10 +90,10 @@ def test_a_bool_input_takes_bool() -> None:
     ("inputs", "message"),
     [
         (5, r"the values of the inputs are not a list or a mapping \(got int\)"),
-        (None, "seen NoneType"),
-        ((value for value in [np.zeros(2)]), "seen generator"),
-        ("xy", "seen str"),
-        (np.zeros((1, 2)), "seen ndarray"),
+        (None, "got NoneType"),
+        ((value for value in [np.zeros(2)]), "got generator"),
+        ("xy", "got str"),
+        (np.zeros((1, 2)), "got ndarray"),
         ({0: np.zeros(2), "x": np.zeros(2)}, r"the name of input 0 is not text \(got int\)"),
     ],
 )
@@ -104,9 +104,9 @@ def test_values_are_a_list_or_a_mapping(inputs: object, message: str) -> None:
 
 def test_the_starts_of_states_are_checked_as_inputs_are() -> None:
     held = placeholder("uint8", op="state")
-    with pytest.raises(GraphError, match=r"there is no state 'nope' \(limit x\)"):
+    with pytest.raises(GraphError, match=r"there is no state 'nope' \(expected x\)"):
         af.reference(held, (), {"nope": np.zeros(2)})
-    with pytest.raises(GraphError, match=r"there is no state 'nope' \(limit no states\)"):
+    with pytest.raises(GraphError, match=r"there is no state 'nope' \(expected no states\)"):
         af.reference(af.input((1,)), [np.zeros(1)], {"nope": np.zeros(2)})
     for states in ([1], 5, [], ""):
         with pytest.raises(GraphTypeError, match="the values of the states are not a mapping"):

@@ -93,7 +93,7 @@ def test_the_transpose_of_same_is_longer_by_the_stride() -> None:
 
 
 def test_the_transpose_has_no_same_lower() -> None:
-    with pytest.raises(GraphError, match=r"'pad_type' is not one of its choices .*limit valid, same, custom"):
+    with pytest.raises(GraphError, match=r"'pad_type' is not one of its choices .*expected valid, same, custom"):
         shape("conv_transpose", [1, 1, 2], [1, 1, 3], pad_type="same_lower")
 
 
@@ -167,7 +167,7 @@ def test_bias_must_have_one_value_for_every_channel() -> None:
 
 
 def test_output_shape_must_be_one_that_a_convolution_takes_back() -> None:
-    with pytest.raises(GraphError, match=r"no convolution takes output_shape back .*limit \[1, 2, 9 to 10\]"):
+    with pytest.raises(GraphError, match=r"no convolution takes output_shape back .*expected \[1, 2, 9 to 10\]"):
         shape("conv_transpose", [1, 4, 4], [4, 2, 3], strides=[2], output_shape=[1, 2, 11])
     with pytest.raises(GraphError, match=r"no convolution takes output_shape back"):
         shape("conv_transpose", [1, 4, 4], [4, 2, 3], output_shape=[6])

@@ -79,7 +79,7 @@ def test_a_decomposition_takes_its_own_number_of_channels() -> None:
 
 
 def test_vectors_have_three_numbers() -> None:
-    with pytest.raises(GraphError, match=r"b must hold vectors of three numbers .*limit \[3\] or \[3, \.\.\.\]"):
+    with pytest.raises(GraphError, match=r"b must hold vectors of three numbers .*expected \[3\] or \[3, \.\.\.\]"):
         type_of(geometry.CROSS_PRODUCT, TensorType((3, 2)), TensorType((2, 3)))
 
 
@@ -107,7 +107,7 @@ def test_no_more_points_are_chosen_than_there_are() -> None:
 
 
 def test_points_have_three_coordinates() -> None:
-    with pytest.raises(GraphError, match=r"centroids do not have three coordinates each .*limit \[points, 3\]"):
+    with pytest.raises(GraphError, match=r"centroids do not have three coordinates each .*expected \[points, 3\]"):
         type_of(geometry.RADIUS_SEARCH, TensorType((4, 3)), TensorType((2, 4)), radius=1)
     with pytest.raises(GraphError, match="points must hold floating-point numbers"):
         type_of(geometry.FPS, TensorType((4, 3), "int32"), k=1)

@@ -91,7 +91,7 @@ def test_the_rank_is_stated(name: str, limit: str) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3, 5), (2, 3, 4, 5)])
 def test_channel_layer_norm_wants_a_sequence(shape: tuple[int, ...]) -> None:
-    with pytest.raises(GraphError, match=r"channels of a sequence .*limit \[N, C, 1, S\].*use layer_norm"):
+    with pytest.raises(GraphError, match=r"channels of a sequence .*expected \[N, C, 1, S\].*use layer_norm"):
         inferred("channel_layer_norm", {"x": TensorType(shape), "gamma": C3, "beta": C3})
 
 

@@ -128,7 +128,7 @@ def test_the_three_results_of_suppression() -> None:
         ((4, 2), (1, 3, 2), "boxes of shape .* has the wrong rank"),
         ((1, 5, 2), (1, 3, 2), "a box is not four numbers"),
         ((1, 2, 4), (1, 2, 3), r"a box is not four numbers .*centre x, centre y, width, height\), boxes"),
-        ((1, 4, 2), (1, 3, 3), r"scores and boxes do not match .*limit \[1, classes, 2\]"),
+        ((1, 4, 2), (1, 3, 3), r"scores and boxes do not match .*expected \[1, classes, 2\]"),
         ((1, 4, 2), (2, 3, 2), "scores and boxes do not match"),
         ((1, 4, 2), (1, 0, 2), "scores name no class"),
     ],

@@ -190,7 +190,7 @@ def test_defaults_are_filled_in() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"scale": 1, "scalle": 2}, "sum_of: there is no attribute 'scalle' (limit scale, limit, times)"),
+        ({"scale": 1, "scalle": 2}, "sum_of: there is no attribute 'scalle' (expected scale, limit, times)"),
         ({}, "sum_of: attribute 'scale' is missing"),
         ({"scale": None}, "sum_of: attribute 'scale' cannot be left out"),
         ({"scale": 1, "times": None}, "sum_of: attribute 'times' cannot be left out"),
@@ -204,14 +204,14 @@ def test_attributes_that_do_not_fit(attributes: dict[str, object], message: str)
 
 
 def test_an_operation_without_attributes_says_so() -> None:
-    with pytest.raises(GraphError, match=r"relu: there is no attribute 'alpha' \(limit no attributes\)"):
+    with pytest.raises(GraphError, match=r"relu: there is no attribute 'alpha' \(expected no attributes\)"):
         find_op("relu").complete({"alpha": 1})
 
 
 @pytest.mark.parametrize(
     ("operands", "message"),
     [
-        ({"x": X, "values": (X,), "y": X}, "sum_of: there is no operand 'y' (limit x, values, unused)"),
+        ({"x": X, "values": (X,), "y": X}, "sum_of: there is no operand 'y' (expected x, values, unused)"),
         ({"values": (X,)}, "sum_of: operand 'x' is missing"),
         ({"x": X, "values": None}, "sum_of: operand 'values' is missing"),
         ({"x": X, "values": (X, TensorType((1,)))}, "sum_of: the types differ"),
@@ -227,7 +227,7 @@ def test_operands_that_do_not_fit(
 
 
 def test_an_operation_without_operands_says_so() -> None:
-    with pytest.raises(GraphError, match=r"fill: there is no operand 'x' \(limit no operands\)"):
+    with pytest.raises(GraphError, match=r"fill: there is no operand 'x' \(expected no operands\)"):
         find_op("fill").types({"x": X}, find_op("fill").complete({"shape": [1]}))
 
 

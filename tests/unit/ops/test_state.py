@@ -22,7 +22,7 @@ def test_a_state_reads_as_what_was_written() -> None:
 
 @pytest.mark.parametrize("data", [TensorType((3,)), TensorType((2,), "fp32")])
 def test_what_is_written_is_of_the_states_type(data: TensorType) -> None:
-    with pytest.raises(GraphError, match=r"not of the state's type .*limit fp16\[2\]"):
+    with pytest.raises(GraphError, match=r"not of the state's type .*expected fp16\[2\]"):
         WRITE_STATE.types({"input": TensorType((2,)), "data": data}, {})
 
 

@@ -233,7 +233,7 @@ def test_the_shapes_of_warps() -> None:
 
 
 def test_boxes_have_four_coordinates() -> None:
-    with pytest.raises(GraphError, match=r"boxes do not have four coordinates each .*limit \[boxes, 4\]"):
+    with pytest.raises(GraphError, match=r"boxes do not have four coordinates each .*expected \[boxes, 4\]"):
         crop_type(TensorType((2, 5)))
 
 
@@ -243,7 +243,7 @@ def test_boxes_without_names_need_as_many_images() -> None:
 
 
 def test_every_box_names_one_image_by_its_number() -> None:
-    with pytest.raises(GraphError, match=r"box_indices must hold one number for each box .*limit \[3\]"):
+    with pytest.raises(GraphError, match=r"box_indices must hold one number for each box .*expected \[3\]"):
         crop_type(TensorType((3, 4)), TensorType((2,), "int32"))
     with pytest.raises(GraphError, match="box_indices must hold integers"):
         crop_type(TensorType((3, 4)), TensorType((3,)))
@@ -260,7 +260,7 @@ def test_warps_take_images_of_four_axes() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 6, 7, 2), (2, 6, 7, 3), (2, 6, 2)])
 def test_coordinates_give_a_column_and_a_row(shape: tuple[int, ...]) -> None:
-    with pytest.raises(GraphError, match=r"coordinates do not give a column and a row .*limit \[2, height, width, 2\]"):
+    with pytest.raises(GraphError, match=r"coordinates do not give a column and a row .*expected \[2, height, width, 2\]"):
         resample_type(TensorType(shape))
 
 

@@ -203,8 +203,8 @@ def with_header(path: Path, change: Callable[[dict[str, Any]], None], *, digest:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (lambda: build(hidden=7), r"another network.*seen %1 = input\(\) .*shape = \[5, 6\].*limit .*\[5, 7\]"),
-        (lambda: build(activation="tanh"), r"another network.*seen %4 = relu.*limit %4 = tanh"),
+        (lambda: build(hidden=7), r"another network.*got %1 = input\(\) .*shape = \[5, 6\].*expected .*\[5, 7\]"),
+        (lambda: build(activation="tanh"), r"another network.*got %4 = relu.*expected %4 = tanh"),
         (lambda: build(optimizer="sgd"), "another optimizer .got Adam, expected SGD"),
         (lambda: build(loss_scale=32.0), "another loss_scale .got 64.0, limit 32.0"),
         (lambda: build(rows=20), "another data set .got 18 rows in batches of 4, limit 20 rows"),

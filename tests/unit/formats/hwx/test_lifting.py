@@ -333,6 +333,7 @@ def test_a_container_is_a_model_like_any_other(tmp_path: Path) -> None:
     graph = af.load_model(file)
     assert str(graph.format) == "compiled container"
     assert operations(graph) == ["add"]
+    assert {node.location.file for node in graph.nodes if node.location} == {str(file)}
     assert CliRunner().invoke(main.whole_app(), ["check", str(file), "-t", "h13"]).exit_code == 0
     write(container_of(linked(planar_add().with_fields({"common.groups": 0})), THREE), file)
     with pytest.raises(HwxError, match=r"model\.hwx.*task 0: common\.groups: a task must have a group"):

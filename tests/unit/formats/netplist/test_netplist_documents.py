@@ -224,7 +224,7 @@ def test_an_interleave_that_is_none(interleave: object) -> None:
 
 
 def test_the_interleave_of_no_port() -> None:
-    with pytest.raises(GraphError, match=r"there is no port 'z' \(limit 'x', 'y'\)"):
+    with pytest.raises(GraphError, match=r"there is no port 'z' \(expected 'x', 'y'\)"):
         netplist(af.input((1, 4), name="x").relu(), interleave={"z": 2})
 
 

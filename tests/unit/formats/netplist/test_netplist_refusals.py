@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_refused(
         ({"Type": "Relu"}, "unit 'u': unknown Type 'Relu'; nearest: ReLU"),
         ({"Type": 3}, "unit 'u': Type is not a text (got 3)"),
         ({"Type": "ELU"}, "unit 'u': a ELU neuron needs EluAlpha"),
-        ({"Type": "ReLU", "EluAlpha": 0}, "unit 'u': a ReLU neuron has no EluAlpha (limit no parameters)"),
+        ({"Type": "ReLU", "EluAlpha": 0}, "unit 'u': a ReLU neuron has no EluAlpha (expected no parameters)"),
         ({"Type": "ELU", "EluAlfa": 0}, "unit 'u': unknown key 'EluAlfa'; nearest: EluAlpha"),
         ({"Type": "ELU", "EluAlpha": 0.5}, "EluAlpha is a bit pattern of fp16, and is given as a number (got 0.5)"),
         ({"Type": "ELU", "EluAlpha": 0x7E00}, "unit 'u': EluAlpha is not a number (got 0x7e00)"),

@@ -31,8 +31,9 @@ from aneforge.formats.hwx.interpreter.steps import (
     Window,
 )
 from aneforge.formats.hwx.interpreter.walking import Program
-from aneforge.graph.builder.inputs import input as new_input
 from aneforge.graph.graph import Graph
+from aneforge.graph.node import build
+from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.container import Container
     from aneforge.formats.hwx.interpreter.steps import Activation, NeuralWork, PlanarWork, Step
     from aneforge.graph.node import Argument
-    from aneforge.graph.tensor import Tensor
 
     Names = NDArray[np.int64]
 
@@ -76,7 +76,8 @@ def lift(container: Container, file: str | None = None) -> Graph:
     program = Program(container, np.int64)
     computer = GraphComputer(file)
     for port in program.inputs:
-        tensor = new_input(port.shape, name=port.name)
+        attributes = {"shape": port.shape, "dtype": "fp16", "name": port.name}
+        tensor = Tensor(build("input", {}, attributes, Location(file, node=port.name)))
         program.set_input(port.name, computer.values.add(MadeValue(tensor), port.shape))
     program.run(computer)
     return Graph(
