@@ -49,7 +49,8 @@ def bits_of(trainer: af.Trainer) -> list[bytes]:
 
 
 STOPPED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts in the background
 sys.path.insert(0, sys.argv[1])
 from test_checkpoints import build
 path = sys.argv[2]
