@@ -260,7 +260,9 @@ def test_warps_take_images_of_four_axes() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 6, 7, 2), (2, 6, 7, 3), (2, 6, 2)])
 def test_coordinates_give_a_column_and_a_row(shape: tuple[int, ...]) -> None:
-    with pytest.raises(GraphError, match=r"coordinates do not give a column and a row .*expected \[2, height, width, 2\]"):
+    with pytest.raises(
+        GraphError, match=r"coordinates do not give a column and a row .*expected \[2, height, width, 2\]"
+    ):
         resample_type(TensorType(shape))
 
 
