@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "many chosen": (lambda: af.fps(tensor(2000, 3), 1025), ValueError, "k is too large .*at most 1024"),
     "many points": (lambda: af.fps(tensor(8193, 3), 8), ValueError, "too many points .got 8193, limit 8192"),
     "several k": (lambda: af.topk(tensor(1, 8), np.array([1, 2])), TypeError, "k is not an integer"),  # pyright: ignore[reportArgumentType] - misuse
-    "mode": (lambda: af.scaled_elementwise(tensor(1), tensor(1), "Foo"), ValueError, "limit Add, Mult, Min, Max"),
+    "mode": (lambda: af.scaled_elementwise(tensor(1), tensor(1), "Foo"), ValueError, "expected Add, Mult, Min, Max"),
     "blocks": (lambda: af.space_to_batch(image_tensor(), 2), TypeError, "block is not a list of integers"),  # pyright: ignore[reportArgumentType] - misuse
     # shapes
     "cumsum of a number": (lambda: tensor().cumsum(), ValueError, "^cumsum .*rank 0"),

@@ -98,7 +98,7 @@ def test_the_version_is_the_documented_one(repository: Path) -> None:
 
 @pytest.mark.parametrize("version", range(1, files.VERSION))
 def test_a_file_of_an_older_version_is_refused_with_the_remedy(version: int) -> None:
-    with pytest.raises(ProgramFileError, match=rf"an older version of the format \(got {version}, expected ") as caught:
+    with pytest.raises(ProgramFileError, match=rf"an older version of the format \(got {version}, limit ") as caught:
         af.load_program(FOLDER / f"version_{version}.aneprg")
     assert caught.value.remedy == "compile the model and save it again"
 

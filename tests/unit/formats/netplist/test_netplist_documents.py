@@ -142,14 +142,14 @@ def test_ports_of_whole_numbers(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "int64", "fp8e4m3fn"])
 def test_ports_of_other_elements(dtype: str) -> None:
     x = Tensor(build("input", {}, {"shape": (1, 2), "dtype": dtype}))
-    with pytest.raises(NotSupportedError, match=f"a description has no such element type .seen {dtype}"):
+    with pytest.raises(NotSupportedError, match=f"a description has no such element type .got {dtype}"):
         netplist(op("identity", x))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32"])
 def test_ports_of_what_is_only_held(dtype: str) -> None:
     x = Tensor(build("input", {}, {"shape": (1, 2), "dtype": dtype}))
-    with pytest.raises(NotSupportedError, match=f"a port of a description has no such element type .seen {dtype}"):
+    with pytest.raises(NotSupportedError, match=f"a port of a description has no such element type .got {dtype}"):
         netplist(op("identity", x))
 
 

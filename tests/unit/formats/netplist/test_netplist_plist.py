@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.formats.netplist.sketch import Plain
 
 
-TAGS = "limit dict, array, key, string, integer, real, true, false, data, date"
+TAGS = "expected dict, array, key, string, integer, real, true, false, data, date"
 
 
 def wrapped(inner: str) -> bytes:

@@ -132,7 +132,7 @@ STRUCTURE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "negative input": (lambda: relu([-1]), "axis of negative length"),
     "long input": (lambda: relu([2**31]), "an axis that is too long"),
     "recursion": (lambda: recursion(through=False), "functions call themselves"),
-    "recursion through another": (lambda: recursion(through=True), r"functions call themselves.*seen F, G"),
+    "recursion through another": (lambda: recursion(through=True), r"functions call themselves.*got F, G"),
     "two functions": (two_functions_of_one_name, "two functions of the model are called 'F'"),
     "function without output": (function_without_its_output, "output 'c' of function 'F' is not produced by any node"),
 }

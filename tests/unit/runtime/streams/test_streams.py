@@ -197,7 +197,7 @@ def test_preparing_at_the_wrong_time(plus_one: LoadedProgram) -> None:
     with pytest.raises(RuntimeStateError, match=r"operation 'step': .* \(got fresh, expected to be prepared\)"):
         step.prepare()
     stream.encode(step)
-    with pytest.raises(RuntimeStateError, match=r"\(seen in use, .*Remedy: reset the stream that it is in first"):
+    with pytest.raises(RuntimeStateError, match=r"\(got in use, .*Remedy: reset the stream that it is in first"):
         step.prepare()
     stream.reset()
     step.prepare()
