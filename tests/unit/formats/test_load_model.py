@@ -91,7 +91,10 @@ def test_an_exported_program_is_found(tmp_path: Path) -> None:
 def test_options_go_to_formats_that_have_them(tmp_path: Path) -> None:
     model = af.save_mil(graph(), tmp_path)
     assert af.load_model(model, function="main").format is ModelFormat.MIL
-    with pytest.raises(GraphError, match=r"values= cannot be used with a file of this format \(got MIL text, expected shapes, function\)"):
+    with pytest.raises(
+        GraphError,
+        match=r"values= cannot be used with a file of this format \(got MIL text, expected shapes, function\)",
+    ):
         af.load_model(model, values={"x": np.zeros((1, 2))})
 
 

@@ -134,7 +134,11 @@ def test_ceil_mode_and_counts_are_those_of_torch(extent: int, window: int, strid
         ([1, 1, 4], {"kernel_sizes": [5]}, r"the window is longer than the padded axis \(got 5, limit 4\)"),
         ([1, 1, 4], {"kernel_sizes": [2], "pad_type": "custom", "pad": [1]}, r"pad needs a value before"),
         ([1, 1, 4], {"kernel_sizes": [2], "pad": [1, 1]}, r"pad_type 'valid' does not use it"),
-        ([1, 1, 4], {"kernel_sizes": [2], "pad_type": "custom", "pad": [0, 2]}, r"contain only padding .*of 2, expected"),
+        (
+            [1, 1, 4],
+            {"kernel_sizes": [2], "pad_type": "custom", "pad": [0, 2]},
+            r"contain only padding .*of 2, expected",
+        ),
         ([1, 1, 0], {"kernel_sizes": [2], "pad_type": "custom", "pad": [1, 1]}, r"an axis without elements"),
         ([1, 1, 0], {"kernel_sizes": [1], "pad_type": "same"}, r"longer than the padded axis"),
     ],
