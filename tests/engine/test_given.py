@@ -62,5 +62,5 @@ def test_names_that_there_are_not_are_an_error() -> None:
 
 
 def test_run_refuses_what_is_not_compiled() -> None:
-    with pytest.raises(GraphTypeError, match=r"runs a compiled program .seen Tensor.*af\.compile"):
+    with pytest.raises(GraphTypeError, match=r"runs a compiled program .got Tensor.*af\.compile"):
         af.run(widened("fp16"), {"x": np.ones((1, 2))})  # type: ignore[arg-type]

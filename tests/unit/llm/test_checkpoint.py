@@ -199,7 +199,7 @@ def test_the_tokens_that_end_a_text_are_those_that_generation_uses(tmp_path: Pat
 def test_elements_that_are_quantised_are_refused_when_they_are_read(tmp_path: Path) -> None:
     write_folder(tmp_path)
     rewrite(tmp_path, lambda held: held.update({"lm_head.weight": torch.zeros(20, 8, dtype=torch.int8)}))
-    with pytest.raises(CheckpointError, match="seen I8"):
+    with pytest.raises(CheckpointError, match="got I8"):
         find_weights(FolderCheckpoint(tmp_path)).read("head.weight")
 
 
@@ -207,7 +207,7 @@ REFUSALS: Mapping[str, tuple[Mapping[str, object], str]] = {
     "gemma2": ({"model_type": "gemma2"}, "softcapping"),
     "gemma3": ({"model_type": "gemma3_text"}, "two sorts of rotary positions"),
     "capping": ({"final_logit_softcapping": 30.0}, "final_logit_softcapping"),
-    "quantised": ({"quantization_config": {"quant_method": "awq"}}, "seen awq"),
+    "quantised": ({"quantization_config": {"quant_method": "awq"}}, "got awq"),
     "unknown": ({"model_type": "llamma"}, "nearest: llama"),
     "rope": ({"rope_scaling": {"rope_type": "spiral"}}, "'spiral'"),
     "activation": ({"hidden_act": "mish"}, "'mish'"),

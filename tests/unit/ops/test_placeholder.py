@@ -19,7 +19,7 @@ def test_a_type_is_stated(op: Op, named: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "why"), [(CONST, "the constant itself"), (INPUT, "given by the caller"), (STATE, "the last run left")]
+    ("op", "why"), [(CONST, "the constant itself"), (INPUT, "given by the caller"), (STATE, "the last run wrote")]
 )
 def test_the_value_comes_from_elsewhere(op: Op, why: str) -> None:
     with pytest.raises(GraphError, match=f"no meaning on its own: .*{why}"):

@@ -89,7 +89,7 @@ def test_what_is_allowed_is_said_and_checked(name: str, tmp_path: Path) -> None:
     assert from_mlpackage(path, shapes={"x": good}).outputs["y"].type.shape == good
     with pytest.raises(GraphError, match="input 'x' has a shape that the package does not allow") as refused:
         from_mlpackage(path, shapes={"x": bad})
-    assert f"seen {list(bad)}, limit {allowed}" in str(refused.value)
+    assert f"got {list(bad)}, expected {allowed}" in str(refused.value)
 
 
 def classifying(model: Model) -> None:
