@@ -1,7 +1,7 @@
 """The mathematics of operations without arithmetic of their own, laid out by running it on values that are not known.
 
 An operation's meaning is written once, in NumPy (`aneforge.ops`). Here it gets values that take note of what NumPy is
-asked to do with them: steps on elements, in float64 or whole numbers, become launches in the same order, and what moves
+asked to do with them: steps on elements, in float64 or integers, become launches in the same order, and what moves
 elements is found by moving the numbers of their places. What cannot be had to the last bit is refused: powers, and sums
 of real numbers, whose order is NumPy's own.
 """
@@ -107,7 +107,7 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
         raise UnsuitedError("values that are looked at")
 
     def astype(self, dtype: npt.DTypeLike, **_: object) -> Meant:
-        """Return the values in another type: whole numbers in wider types, or cut to narrower ones."""
+        """Return the values in another type: integers in wider types, or cut to narrower ones."""
         wanted = np.dtype(dtype)
         if self.dtype == REAL and wanted != REAL:
             raise UnsuitedError("real numbers as whole ones")
@@ -285,7 +285,7 @@ def rows_along(x: Meant, axes: Sequence[int]) -> tuple[Tensor, list[object]]:
 
 
 def fold(function: Callable[..., Any], x: Meant, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401
-    """Lay out whole numbers made one along axes, or the places of the first largest or smallest numbers."""
+    """Lay out integers reduced to one along axes, or the places of the first largest or smallest numbers."""
     builder, kind = x.builder, FOLDS[function]
     if x.dtype == REAL and function not in (np.argmax, np.argmin):
         raise UnsuitedError(f"{function.__name__} of real numbers")
@@ -344,7 +344,7 @@ def take_along(x: Meant, places: Any, axis: int) -> Meant:  # noqa: ANN401 - as 
 
 
 def whole_product(left: Any, right: Any) -> Meant:  # noqa: ANN401 - as above
-    """Lay out a product of matrices of whole numbers.
+    """Lay out a product of matrices of integers.
 
     Raises:
         UnsuitedError: The numbers are real, or there is a vector.

@@ -33,8 +33,8 @@ __all__ = ["PAIRS", "Builder", "Extremes"]
 HALF = np.dtype(np.float16)
 MOST_AXES = 6
 UNRECTIFIED = (0, 0, 0, 0, 1)
-"""The last fields of a product: whether negative results become 0, flags of what is no number and of −0, where those
-are noted, and how many results a sample has."""
+"""The last fields of a product: whether negative results become 0, flags of results that are not numbers and of −0,
+where those are noted, and how many results a sample has."""
 INFINITY_BITS, NEGATIVE_ZERO = 0x7C00, 0x8000
 PRODUCED = np.concatenate([np.arange(0x7C01), np.arange(0x8000, 0xFC01)])
 """Bits that come out of a product: numbers and infinities."""
