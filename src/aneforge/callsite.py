@@ -5,15 +5,20 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from types import FrameType
 
-__all__ = ["users_frame", "warn"]
+__all__ = ["keep_warnings", "users_frame", "warn"]
 
 PACKAGE = str(Path(__file__).parent) + os.sep
+KEPT: ContextVar[tuple[tuple[type[Warning], list[str]], ...]] = ContextVar("kept warnings", default=())
+"""Which warnings are kept, and where to: of each thread its own, which the filters of `warnings` are not."""
 
 
 def users_frame() -> FrameType | None:
@@ -26,7 +31,28 @@ def users_frame() -> FrameType | None:
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Give a warning at the user's own line, however deep in the package its cause was found."""
+    for kept, messages in reversed(KEPT.get()):
+        if issubclass(category, kept):
+            messages.append(message)
+            return
     level, frame, users = 1, inspect.currentframe(), users_frame()
     while users is not None and frame is not None and frame is not users:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def keep_warnings(category: type[Warning] = Warning) -> Generator[list[str]]:
+    """Keep this package's warnings of a category from the user, and give their messages.
+
+    >>> with keep_warnings() as messages:
+    ...     warn("compiling a part of the user's model")
+    >>> messages
+    ["compiling a part of the user's model"]
+    """
+    messages: list[str] = []
+    token = KEPT.set((*KEPT.get(), (category, messages)))
+    try:
+        yield messages
+    finally:
+        KEPT.reset(token)

@@ -17,8 +17,6 @@ import re
 import sys
 import tempfile
 import time
-import warnings
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge._version import __version__
+from aneforge.callsite import keep_warnings
 from aneforge.commands.collection import (
     FORMAT,
     VERSION,
@@ -50,7 +49,7 @@ from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host, chip_of_host, dete
 from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Mapping
 
     from aneforge.graph.graph import GraphLike
     from aneforge.ops.types import Array
@@ -195,7 +194,7 @@ def collect(plan: Plan | None = None, *, runs: int | None = None, progress: Prog
     chosen = plan or full_plan()
     chosen = chosen if runs is None else replace(chosen, runs=runs)
     host = Host.this_machine()
-    with quietly():
+    with keep_warnings():
         target = detect_target(host)
     measured = list_measured_backends()
     steps = Steps(progress, chosen.steps * len(measured))
@@ -318,14 +317,6 @@ def without_names(text: str) -> str:
 
 
 # Programs.
-
-
-@contextmanager
-def quietly() -> Generator[None]:
-    """Leave out warnings: they are of programs that nobody asked for."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def load(source: GraphLike, target: Target, backend: Backend) -> LoadedProgram:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.callsite import keep_warnings
 from aneforge.commands.comparing import REFERENCE, compare_targets
 from aneforge.commands.many_models import cluster_for
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
@@ -373,12 +373,15 @@ def job_of(  # noqa: PLR0913, PLR0917 - what a job is
 
 def chip_program(graph: Graph, place: Place) -> ChipProgram:
     """Return the program of a graph for one target."""
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="aneforge-") as folder:
-        warnings.simplefilter("ignore")  # they are kept, and printed with the answer
-        with compile_model(graph, target=place) as model:
-            content = model.save(Path(folder) / "program.aneprg").read_bytes()
-            exactness = str(model.exactness.exactness)
-            cautions = tuple(str(one) for one in model.warnings if one.category != DispatchFloorWarning.__name__)
+    # The warnings are part of the model, and printed with the answer.
+    with (
+        keep_warnings(),
+        tempfile.TemporaryDirectory(prefix="aneforge-") as folder,
+        compile_model(graph, target=place) as model,
+    ):
+        content = model.save(Path(folder) / "program.aneprg").read_bytes()
+        exactness = str(model.exactness.exactness)
+        cautions = tuple(str(one) for one in model.warnings if one.category != DispatchFloorWarning.__name__)
     label = place.target.name if place.chip is None else f"{place.chip.name} ({place.target.name})"
     return ChipProgram(place.target.name, label, exactness, content, cautions)
 
@@ -531,8 +534,7 @@ def layer_differences(
     subject: Subject, places: Sequence[Place], inputs: Mapping[str, Array]
 ) -> Generator[LayerDifference]:
     """Yield where chips begin to differ from the first, and the first from float32."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with keep_warnings():
         compared = compare_targets(subject.original, places[:1], REFERENCE, inputs)
         if len(places) > 1:
             compared += compare_targets(subject.original, places, None, inputs)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shlex
 import stat
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from aneforge.commands.model_and_targets import is_path
 from aneforge.commands.model_files import harm_to_model
 from aneforge.errors import GraphError, Location
+from aneforge.whole_files import replace_when_written
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -57,16 +57,12 @@ def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
         refuse_read_only(file)
         whole = behind_links(file)
         mode = stat.S_IMODE(whole.stat().st_mode) if whole.exists() else None
-        unfinished = whole.parent / f".{secrets.token_hex(8)}.unfinished"
-        try:
+        with replace_when_written(whole) as unfinished:
             # It is made with the permissions that it will have, so that nobody else reads it meanwhile.
             unfinished.touch(NEW_FILE if mode is None else mode | stat.S_IWUSR, exist_ok=False)
             unfinished.write_bytes(data)
             if mode is not None:
                 unfinished.chmod(mode)  # the mask of the process may have taken some
-            unfinished.replace(whole)
-        finally:
-            unfinished.unlink(missing_ok=True)
     return file
 
 

@@ -38,6 +38,7 @@ from aneforge.compiler.passes.split_matmul import SplitMatmul
 from aneforge.compiler.passes.split_windows import SplitWindows
 from aneforge.errors import UnknownNameError
 from aneforge.records import dataclass
+from aneforge.whole_files import replace_when_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,9 +126,8 @@ class Pipeline:
             nonlocal written
             if step.modified:
                 file = folder / f"{written:02}-{step.name}.anec"
-                unfinished = file.with_suffix(".unfinished")
-                unfinished.write_text(str(step.program), encoding="utf-8")
-                unfinished.replace(file)
+                with replace_when_written(file) as unfinished:
+                    unfinished.write_text(str(step.program), encoding="utf-8")
             written += 1
 
         write(Step("lower", modified=True, program=program))

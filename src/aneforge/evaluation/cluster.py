@@ -135,12 +135,15 @@ def connected(client: Client) -> Generator[None]:
     Raises:
         GraphError: The scheduler went away.
     """
+    from distributed.comm.core import CommClosedError  # noqa: PLC0415 - an extra
+
     try:
         yield
     except GraphError:
         raise
     except Exception as error:
-        if client.status == "running":
+        # The status of a client says so a moment after the connection was lost.
+        if client.status == "running" and not isinstance(error, CommClosedError):
             raise
         raise GraphError(
             "the scheduler went away",

@@ -6,9 +6,7 @@ a file under another name, which the next run removes. One process writes into a
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,6 +16,7 @@ from aneforge.errors import GraphError, Location
 from aneforge.evaluation.results import ShardResult, decode
 from aneforge.records import dataclass
 from aneforge.typed_decoding import decode_typed
+from aneforge.whole_files import UNFINISHED, write_synced
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder", "RunRecord"]
 
 NAME = re.compile(r"shard-(\d+)\.bin")
-RECORD, LOCK, UNFINISHED = "run.json", ".lock", ".unfinished"
+RECORD, LOCK = "run.json", ".lock"
 
 
 class RunRecord(msgspec.Struct, frozen=True):
@@ -128,16 +127,8 @@ class RunFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file that appears whole or not at all."""
-        unfinished = self.path / f".{secrets.token_hex(8)}{UNFINISHED}"
         with self.writing():
-            try:
-                with unfinished.open("xb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                unfinished.replace(self.path / name)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            write_synced(self.path / name, content)
 
     @contextmanager
     def writing(self) -> Generator[None]:

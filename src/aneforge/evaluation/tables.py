@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from aneforge.evaluation.samples import Sample, Shard
 from aneforge.evaluation.summary import FLOAT32
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
+from aneforge.whole_files import replace_when_written
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -209,12 +209,7 @@ def write_results(path: Path, chips: Sequence[str], shards: Iterable[ShardResult
         "relative": pa.float64(), "finite": pa.bool_(), "bits": pa.int64(),
     }  # fmt: skip
     schema = pa.schema(list(kinds.items()), metadata={MARK: PARQUET_MARK})
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
-    try:
-        with pq.ParquetWriter(unfinished, schema) as writer:
-            for shard in shards:
-                rows = [dict(zip(kinds, row, strict=True)) for row in result_rows(shard, chips)]
-                writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replace_when_written(path) as unfinished, pq.ParquetWriter(unfinished, schema) as writer:
+        for shard in shards:
+            rows = [dict(zip(kinds, row, strict=True)) for row in result_rows(shard, chips)]
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import aneforge as af
+from aneforge.callsite import keep_warnings
 from aneforge.llm.graphs.causal_attention import causal_mask
 from aneforge.llm.graphs.decoder import DecoderPart, attention_width, prefill_graph, shapes_held, step_graph
 from aneforge.llm.rope import rope_tables
@@ -59,10 +59,9 @@ class KeyValueCache:
 
 def compile_graph(graph: af.Graph, target: TargetLike, compress: str | None) -> tuple[af.MultiModel, tuple[str, ...]]:
     """Compile one graph of a decoder, and return it with what was warned of, each sort once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with keep_warnings() as messages:
         model = af.compile_multi(graph, target=target, compress=compress)
-    return model, tuple(dict.fromkeys(str(one.message) for one in caught))
+    return model, tuple(dict.fromkeys(messages))
 
 
 class PrefillProgram:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import marshal
-import os
 import sys
 from importlib.util import cache_from_source, source_hash
 from pathlib import Path
@@ -71,15 +70,10 @@ def read_kept_table(kept: Path, key: bytes) -> dict[str, object] | None:
 
 def keep(kept: Path, key: bytes, table: dict[str, object]) -> None:
     """Keep a table, whole or not at all; a folder that cannot be written, or a date, which has no form, is no error."""
-    import tempfile  # noqa: PLC0415 - tables are kept once
+    from aneforge.whole_files import replace_when_written  # noqa: PLC0415 - tables are kept once
 
     with contextlib.suppress(OSError, ValueError):
         written = marshal.dumps((key, table))
         kept.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=kept.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(written)
-            Path(name).replace(kept)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
+        with replace_when_written(kept) as unfinished:
+            unfinished.write_bytes(written)

@@ -11,11 +11,7 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import stat
-import time
-from contextlib import suppress
-from glob import escape
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -26,8 +22,8 @@ import numpy as np
 from aneforge.errors import CheckpointError, Location
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
-from aneforge.runtime.saved.cache import ABANDONED_SECONDS, UNFINISHED
 from aneforge.typed_decoding import decode_typed
+from aneforge.whole_files import remove_abandoned, write_synced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -112,15 +108,7 @@ def write_checkpoint(path: str | os.PathLike[str], snapshot: Snapshot) -> Path:
     header = msgspec.structs.replace(snapshot.header, digest=digest_of(snapshot.header, tensors))
     content = save(tensors, {KEY: msgspec.json.encode(header).decode()})
     target = Path(os.path.realpath(path))  # a link stays one
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}{UNFINISHED}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_synced(target, content)
     remove_abandoned(target)
     return Path(path)
 
@@ -132,14 +120,6 @@ def digest_of(header: Header, tensors: Mapping[str, Array]) -> str:
         found.update(f"{name} {describe(one)}".encode())
         found.update(np.ascontiguousarray(one).data)
     return found.hexdigest()
-
-
-def remove_abandoned(target: Path) -> None:
-    """Remove what processes that were killed while they wrote this file have left beside it."""
-    for one in target.parent.glob(f".{escape(target.name)}.*{UNFINISHED}"):
-        with suppress(OSError):  # another process may have removed it
-            if time.time() - one.stat().st_mtime > ABANDONED_SECONDS:
-                one.unlink()
 
 
 class TensorFile(Protocol):

@@ -7,13 +7,12 @@ and takes back what the program gives.
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from aneforge.callsite import warn
+from aneforge.callsite import keep_warnings, warn
 from aneforge.errors import DispatchFloorWarning, GraphError, PrecisionWarning
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
@@ -71,9 +70,8 @@ class DeviceOptimizer(Optimizer):
         rate = build_input((1, 1), name="rate")
         found = self.results(weight, gradient, rate, states)
         graph = Graph(dict(zip((WEIGHT, *self.states), found, strict=True)))
-        with warnings.catch_warnings():
+        with keep_warnings(DispatchFloorWarning):
             # An update is small by nature, and nobody can put more work into it; the report lists the warning.
-            warnings.simplefilter("ignore", DispatchFloorWarning)
             return FedProgram("update", graph, compile_multi(graph, target=target, backend=backend))
 
     def update(self, place: int, gradient: Array, rate: float) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import html
 import math
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from aneforge.callsite import keep_warnings
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.graph import INPUT
@@ -174,8 +174,7 @@ def advise_alone(
         GraphError: An input has no value, or one that does not fit.
         AneforgeError: Whatever `backward` and `compile` raise.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the trainer, or `compile`, says what compiling warns of
+    with keep_warnings():  # the trainer, or `compile`, says what compiling warns of
         programs = build_programs(objective, params, None, place, None)
     try:
         given = {one.node: one.value for one in params} | objective.new_module_state().next_masks()

@@ -5,9 +5,9 @@ Weights are inputs of both, so that each is compiled once.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import keep_warnings
 from aneforge.errors import RuntimeStateError
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
@@ -168,6 +168,5 @@ def compile_forward(name: str, result: Tensor, target: TargetLike, backend: str 
         AneforgeError: Whatever `compile` raises.
     """
     graph = Graph({name: result})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with keep_warnings():
         return FedProgram("forward", graph, compile_multi(graph, target=target, backend=backend))

@@ -6,13 +6,13 @@ form has no kernels runs on the host in its place, and the plan says so.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from aneforge.callsite import keep_warnings
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value as LayerValue
@@ -69,8 +69,7 @@ class Planned:
 
 def plan_program(ready: Executable, samples: int, kept: dict[object, Buffer]) -> Planned:
     """Lay out a program for a number of samples; plans of one program share constants through `kept`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a run gives them
+    with keep_warnings():  # a run gives them
         return Layers(ready, samples, kept).planned()
 
 

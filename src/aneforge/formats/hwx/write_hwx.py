@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import struct
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +12,10 @@ from aneforge.formats.hwx.container import MAGIC, SymbolTable
 from aneforge.formats.hwx.load_commands import RELOCATION, SYMBOL, encode_command
 from aneforge.formats.hwx.thread_states import encode_text
 from aneforge.records import dataclass
+from aneforge.whole_files import replace_when_written
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from aneforge.formats.hwx.container import Container, Section
@@ -79,27 +79,14 @@ def write_file(path: str | os.PathLike[str], size: int, pieces: tuple[Piece, ...
         HwxError: It cannot be written.
     """
     target = Path(path)
-    temporary: str | None = None
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
-            temporary = file.name
+        with replace_when_written(target) as unfinished, unfinished.open("xb") as file:
             file.truncate(size)
             for piece in pieces:
                 file.seek(piece.offset)
                 file.write(piece.content)
-        Path(temporary).chmod(0o666 & ~current_mask())
-        Path(temporary).replace(target)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise HwxError(f"it cannot be written: {error.strerror}", location=Location(str(path))) from None
-
-
-def current_mask() -> int:
-    """Return the mask of permissions that new files have; asking sets it, so it is set back."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def stray_pieces(container: Container) -> tuple[Piece, ...]:

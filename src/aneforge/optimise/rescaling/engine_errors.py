@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from aneforge.callsite import keep_warnings
 from aneforge.compiler.compile import build, compile_graph
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import PrecisionWarning
@@ -123,8 +123,7 @@ class Ready:
 
     def run(self, inputs: Sample) -> Run:
         """Run it without warnings; whoever compiles the graph is warned."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrecisionWarning)
+        with keep_warnings(PrecisionWarning):
             return self.executable.run({**self.drawn, **inputs})
 
 

@@ -26,6 +26,7 @@ from aneforge._version import __version__
 from aneforge.errors import GraphError, ProgramFileError
 from aneforge.records import dataclass
 from aneforge.runtime.saved.files import SUFFIX, VERSION, read_program_file, write_program_file
+from aneforge.whole_files import ABANDONED_SECONDS, UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,9 +38,6 @@ __all__ = ["DEFAULT_BYTES", "Found", "ProgramCache", "key_of", "program_cache"]
 
 FOLDER_VARIABLE, BYTES_VARIABLE = "ANEFORGE_CACHE_DIR", "ANEFORGE_CACHE_BYTES"
 DEFAULT_BYTES = 2 << 30
-UNFINISHED = ".unfinished"
-ABANDONED_SECONDS = 3600.0
-"""A file still unfinished after that long belongs to a process that was killed."""
 CODE = {".py", ".toml", ".so", ".dylib", ".pyd"}
 
 

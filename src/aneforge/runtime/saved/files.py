@@ -21,7 +21,6 @@ that runs it.
 from __future__ import annotations
 
 import hashlib
-import secrets
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +53,7 @@ from aneforge.runtime.saved.records import (
 )
 from aneforge.targets import chip
 from aneforge.typed_decoding import decode_typed
+from aneforge.whole_files import replace_when_written
 
 if TYPE_CHECKING:
     import os
@@ -83,13 +83,8 @@ def write_program_file(path: str | os.PathLike[str], program: Program, facts: Mo
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")
-    try:
-        with temporary.open("xb") as file:
-            write_content(file, program, facts)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replace_when_written(target) as temporary, temporary.open("xb") as file:
+        write_content(file, program, facts)
     return target
 
 
