@@ -263,8 +263,11 @@ class NotSupportedError(GraphError, NotImplementedError):
     """The layer of the program that is refused, where a pass of the compiler refuses one."""
     obstacle: str | None = None
     """Why that layer cannot be made legal."""
-    refused: tuple[str, Location | None] | None = None
-    """The operation of the graph that the layer is of, and its place."""
+    length: int | None = None
+    """The length of the axis that cannot be cut, where it is one."""
+    uncut: frozenset[tuple[str, Location | None, tuple[int, ...]]] = frozenset()
+    """The operations of the graph that cannot be split: name, place and shape of what the layer is made of, and of
+    what has the same long axis before and after it."""
 
 
 class IllegalGraphError(NotSupportedError):

@@ -152,6 +152,25 @@ def test_what_cannot_be_split_is_not_advised_to_be_split(shape: tuple[int, ...],
     assert build_program(af.input((1, 20_000, 1, 4)).softmax(1), target)
 
 
+def test_what_feeds_an_operation_that_cannot_be_split_is_not_advised_to_be_split() -> None:
+    """Nothing along the axis is; another axis, and another branch of the graph, still are."""
+    x, other = af.input((1, 70_000, 1, 20_000), name="x"), af.input((1, 1, 8, 20_000), name="other")
+    graph, target = as_graph({"a": x.relu().softmax(1).exp(), "b": other.sigmoid()}), af.targets.Family.A13
+    for verdict in (af.preflight(graph, target), check(graph, target).targets[0]):
+        split = {(one.op, one.rule) for one in verdict.findings if "split the" in one.remedy}
+        assert split == {
+            *((op, "ANE-EXTENT-001") for op in ("input", "relu", "softmax", "exp")),
+            *((op, "ANE-EXTENT-001") for op in ("input", "sigmoid")),
+        }
+        whole = {one.remedy for one in verdict.findings if one.rule == "ANE-EXTENT-002"}
+        assert whole == {
+            f"make that axis shorter, or keep {what} on the host." for what in ("the operation", "what reads it")
+        }
+    with pytest.raises(IllegalGraphError) as no:
+        build_program(graph, target)
+    assert [found.split()[0] for found in no.value.findings] == ["ANE-EXTENT-002"]
+
+
 def test_a_transpose_in_passes_is_no_objection_where_no_unit_transposes() -> None:
     product = af.input((4, 8)) @ np.zeros((8, 16))
     compiled = compile_graph(product, af.targets.Family.OLDER, route="direct")

@@ -20,14 +20,14 @@ from aneforge.targets import resolve
 from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Sequence
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.validators.network import NetworkValidation
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
-    from aneforge.rules.preflight import Preflight
+    from aneforge.rules.preflight import OpReport, Preflight
     from aneforge.rules.rule import Finding
     from aneforge.targets import Target
 
@@ -42,6 +42,7 @@ OVERSIZE = "it is oversize"
 """Why such a change was made."""
 TO_CHANNELS = "move the long axis to the channels (axis 1 of a rank-4 tensor)"
 SHORTER = "make that axis shorter, or keep the operation on the host"
+SHORTER_INPUT = "make that axis shorter, or keep what reads it on the host"
 JOINED = "part of other layers, all within the limit"
 MOVED = "moves of the whole tensor, which are assumed to work (inferred)"
 IN_PARTS = "one layer does not hold all of it"
@@ -129,12 +130,32 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
     node = None if made_of is None else fused_with(made_of, names)
     where = f" at {node.location}" if node is not None and node.location else ""
     reason = f"{node.op.name}{where}: {refusal.obstacle}" if node is not None else refusal.obstacle or refusal.message
-    own = [one for one in oversize if node is not None and (one.op, one.location) == (node.op.name, node.location)]
-    stopping = (without_split(found, resolve(verdict.target)) for found in own or oversize)
+    refusal.uncut = (
+        frozenset() if node is None else frozenset(map(written, along_the_axis(node, refusal.length, graph)))
+    )
+    stopped = [one for one in with_refusal(verdict, refusal).findings if one.severity is Severity.OVERSIZE]
+    own = [one for one in stopped if node is not None and (one.op, one.location) == (node.op.name, node.location)]
+    stopping = stopped_by(refusal, own) or stopped
     error = IllegalGraphError.of(verdict.target, [f"{found} No split exists: {reason}." for found in stopping])
-    error.layer, error.obstacle = refusal.layer, reason
-    error.refused = None if node is None else (node.op.name, node.location)
+    error.layer, error.obstacle, error.length, error.uncut = refusal.layer, reason, refusal.length, refusal.uncut
     return error
+
+
+def written(node: Node) -> Written:
+    """Return an operation as a verdict knows it."""
+    return node.op.name, node.location, node.types[0].shape
+
+
+def along_the_axis(node: Node, length: int | None, graph: Graph) -> Iterator[Node]:
+    """Yield an operation that cannot be cut, and what it is connected with by tensors that have its long axis."""
+    found, waiting = {node}, [node]
+    while waiting:
+        here = waiting.pop()
+        yield here
+        around = (*(source.node for source in here.sources()), *graph.consumers[here])
+        beside = [one for one in around if one not in found and length in one.types[0].shape]
+        found.update(beside)
+        waiting += beside
 
 
 def without_split(finding: Finding, target: Target) -> Finding:
@@ -143,15 +164,24 @@ def without_split(finding: Finding, target: Target) -> Finding:
         return finding
     seen, channels = finding.seen, target.fact(explain(CHANNELS).bound).value
     fits = finding.rule == SPATIAL and isinstance(seen, int) and isinstance(channels, int) and seen <= channels
-    return msgspec.structs.replace(finding, remedy=f"{TO_CHANNELS}, or {SHORTER}." if fits else f"{SHORTER}.")
+    shorter = SHORTER_INPUT if finding.op == "input" else SHORTER
+    return msgspec.structs.replace(finding, remedy=f"{TO_CHANNELS}, or {shorter}." if fits else f"{shorter}.")
+
+
+def stopped_by(refusal: NotSupportedError, findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Return the findings about the axis that cannot be cut; all of them where none is about it alone."""
+    return [one for one in findings if one.seen == refusal.length] or findings
 
 
 def with_refusal(verdict: Preflight, refusal: NotSupportedError) -> Preflight:
-    """Return a verdict whose operation that cannot be split is not advised to be split."""
-    reports = (
-        replace(one, findings=tuple(without_split(found, resolve(verdict.target)) for found in one.findings))
-        if (one.op, one.location) == refusal.refused
-        else one
-        for one in verdict.reports
-    )
+    """Return a verdict whose operations that cannot be split are not advised to be split."""
+    target = resolve(verdict.target)
+    reports: list[OpReport] = []
+    for one in verdict.reports:
+        if (one.op, one.location, one.shape) in refusal.uncut:
+            stopped = stopped_by(refusal, one.findings)
+            findings = tuple(without_split(found, target) if found in stopped else found for found in one.findings)
+            reports.append(replace(one, findings=findings))
+        else:
+            reports.append(one)
     return replace(verdict, reports=tuple(reports))

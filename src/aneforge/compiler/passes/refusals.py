@@ -33,10 +33,15 @@ def finding(layer: Layer, target: Target, rule: str) -> Finding | None:
     return explain(rule).check(operation, target)
 
 
-def refuse_layer(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
-    """Return the error for a layer that breaks a rule and cannot be taken apart, with the reason why not."""
+def refuse_layer(
+    layer: Layer, target: Target, rule: str, reason: str, *, length: int | None = None
+) -> NotSupportedError:
+    """Return the error for a layer that breaks a rule and cannot be taken apart, with the reason why not.
+
+    `length` is that of the axis that stops it, where it is an axis.
+    """
     error = rule_error(layer, target, rule, reason)
-    error.layer, error.obstacle = layer.name, reason
+    error.layer, error.obstacle, error.length = layer.name, reason, length
     return error
 
 

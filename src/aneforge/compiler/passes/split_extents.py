@@ -186,7 +186,7 @@ def refusal(layer: Layer, extents: Extents) -> NotSupportedError:
     long = ((shape, axis) for shape in shapes if (axis := extents.too_long(shape)) is not None)
     shape, axis = next(long)
     reason = WHOLE.format(extent=shape[axis])
-    return refuse_layer(layer, extents.target, extents.rule(len(shape), axis), reason)
+    return refuse_layer(layer, extents.target, extents.rule(len(shape), axis), reason, length=shape[axis])
 
 
 def feeds_a_transpose(layer: Layer, program: Program) -> bool:
