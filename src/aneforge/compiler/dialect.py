@@ -25,7 +25,7 @@ from aneforge.ops.decomposition import Limits
 from aneforge.ops.op import Below, Trait
 from aneforge.ops.table import find_op
 from aneforge.rules.catalogue import explain
-from aneforge.rules.nodes import operation_of
+from aneforge.rules.nodes import is_quotient, operation_of
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
@@ -42,8 +42,6 @@ NOT_A_FLATTEN = "cannot be lowered as Flatten on ANE"
 SPREAD, RECIPROCAL, RESHAPE = "spread first", "reciprocal", "reshape"
 """The decompositions of pairs, divisions and changes of shape that the direct route asks for."""
 STRIDE_RULES = ("ANE-STRIDE-001", "ANE-STRIDE-002")
-DIVISION_STEPS = frozenset({"floor"})
-"""Steps of a division that every family is likely to have (guide app. B: floor_divide), and users not by themselves."""
 
 
 class Route(StrEnum):
@@ -141,7 +139,7 @@ def direct_route(target: Target) -> Dialect:
             return Objection(why, final=True)
         if family < support.floor and support.below is Below.DECOMPOSE:
             return Objection(f"{target.name} does not have it")
-        if family < support.floor and node.op.name not in DIVISION_STEPS and not has_direct_form(node.op.name):
+        if family < support.floor and not (is_quotient(node) or has_direct_form(node.op.name)):
             floor = Family(support.floor).name
             why = f"{target.name} does not have {node.op.name}, which needs the {floor} family or a later one"
             return Objection(why, remedy=f"choose a target of the {floor} family or a later one", final=True)

@@ -76,7 +76,7 @@ def operation_of(node: Node, consumers: Sequence[Node], known: Container[Node] =
     The extents of a kernel become the attribute `kernel_sizes`; whether a ring buffer is a state becomes `live_state`;
     how far the input of a softplus may reach `reach`; the largest magnitude of a mask `largest_mask`; the extent of the
     longest axis that a gather indexes by rounded numbers `rounded_extent`; the reduction that a product with 0 scales
-    `scaled_reduction`.
+    `scaled_reduction`; whether a floor is the last step of a division `quotient`.
     """
     held: Held = {
         name: tuple(
@@ -121,8 +121,12 @@ def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, Attribute
     if Trait.MASKING in node.op.traits and (SOFTMAX in readers or node.op.name == ATTENTION):
         masks = {"attn_mask"} if node.op.name == ATTENTION else set(node.operands)
         return {**node.attributes, "largest_mask": largest_magnitude(node, masks)}
-    reduction = reduction_times_zero(node)
-    return node.attributes if reduction is None else {**node.attributes, "scaled_reduction": reduction}
+    if is_quotient(node):
+        added: dict[str, AttributeValue] = {"quotient": True}
+    else:
+        reduction = reduction_times_zero(node)
+        added = {} if reduction is None else {"scaled_reduction": reduction}
+    return {**node.attributes, **added} if added else node.attributes
 
 
 def reduction_times_zero(node: Node) -> str | None:
@@ -131,6 +135,15 @@ def reduction_times_zero(node: Node) -> str | None:
     if not isinstance(value, Output) or value.node.op.category is not Category.REDUCTION:
         return None
     return value.node.op.name
+
+
+def is_quotient(node: Node) -> bool:
+    """Return whether a node is the floor of a division by constants, or of the product that such a division becomes."""
+    value = node.operands.get("x") if node.op.name == "floor" else None
+    if not isinstance(value, Output):
+        return False
+    factors = {"mul": ("x", "y"), "real_div": ("y",)}.get(value.node.op.name, ())
+    return any(isinstance(value.node.operands.get(name), Constant) for name in factors)
 
 
 def reach_of(value: Argument | None) -> float:

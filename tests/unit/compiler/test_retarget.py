@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,12 +12,16 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.compiler import Route, retarget
+from aneforge.compiler.compile import compile_graph
 from aneforge.errors import IllegalGraphError, Location, NotSupportedError, UnknownNameError
 from aneforge.graph import special
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import ops
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def op_names(graph: af.Graph) -> list[str]:
@@ -227,6 +232,25 @@ def test_floor_division_rounds_twice_and_can_miss_an_integer() -> None:
     y = af.Tensor(build("floor_div", {"x": x, "y": Dense(np.full((1, 1), 5, np.float16))}))
     assert af.reference(y, [np.full((1, 1), 5.0)])["y"].item() == 1.0
     assert af.reference(direct(y), [np.full((1, 1), 5.0)])["y"].item() == 0.0, "the reciprocal of 5 rounds down"
+
+
+@pytest.mark.parametrize("target", ["h11", "h12"])
+def test_a_division_that_is_cut_compiles_and_its_description_is_read_back(target: str, tmp_path: Path) -> None:
+    """The validators took the last step for a floor of the user's own, which begins with A13."""
+    x = af.input((1, 4, 1, 2), name="x")
+    divided = af.Tensor(build("floor_div", {"x": x, "y": Dense(np.full((1, 4, 1, 2), 11, np.float16))}))
+    values = {"x": np.arange(0, 32, 4, dtype=np.float16).reshape(1, 4, 1, 2) + 11}
+    for graph in (divided, (x / 11.0).floor(), divided.relu()):
+        compiled = compile_graph(graph, target, route="direct")
+        assert [layer.kind.name for layer in compiled.program.layers][:2] == ["mult", "floor"]
+        read = af.load_netplist(af.save_netplist(compiled.retargeted, tmp_path / str(id(graph))))
+        again = compile_graph(read, target, route="direct")
+        first, second = (next(iter(af.run(one.program, values).outputs.values())) for one in (compiled, again))
+        assert first.tobytes() == second.tobytes()
+        assert first.flat[0] == 0.0, "11 // 11"
+    for floored in (x.floor(), x.relu().floor()):
+        with pytest.raises(IllegalGraphError, match=r"ANE-FLOOR-002 reject: floor "):
+            compile_graph(floored, target, route="direct")
 
 
 def test_a_divisor_computed_at_run_time_has_no_form() -> None:

@@ -26,6 +26,7 @@ from aneforge.compiler.validators.exported import (
 from aneforge.compiler.validators.subjects import op_of, surroundings
 from aneforge.compiler.validators.verdict import Verdict
 from aneforge.errors import GraphError
+from aneforge.ops.constant import Constant
 from aneforge.records import dataclass
 from aneforge.rules.subject import PORT, Operation
 
@@ -143,7 +144,9 @@ def observe_program(program: Program, *, schema: str | None = None, engines: int
     whole = network_subject(program, validators_file().schema.version if schema is None else schema, engines)
     buffers = live_buffers(program)
     layers = tuple(
-        observe_layer(layer, surroundings(program, layer, buffer_attributes(layer, buffers)))
+        observe_layer(
+            layer, surroundings(program, layer, {**buffer_attributes(layer, buffers), **quotient(program, layer)})
+        )
         for layer in program.layers
     )
     network, ports = single_part("", whole), tuple(port_parts(program))
@@ -225,3 +228,12 @@ def buffer_written(layer: Layer) -> str | None:
 def buffer_attributes(layer: Layer, buffers: frozenset[str]) -> Mapping[str, AttributeValue]:
     """Return whether the buffer that a layer writes is a live state, where it writes one."""
     return {"live_state": buffer_written(layer) in buffers} if layer.kind.name == RING_BUFFER_WRITER else {}
+
+
+def quotient(program: Program, layer: Layer) -> Mapping[str, AttributeValue]:
+    """Return that a layer is the last step of a division, the floor of a product with constants, where it is."""
+    x = layer.operands.get("x") if layer.kind.name == "floor" else None
+    producer = program.producers.get(x.name) if isinstance(x, Value) else None
+    if producer is None or producer.kind.name != "mult" or producer.epilogue:
+        return {}
+    return {"quotient": True} if any(isinstance(one, Constant) for _, one in producer.refs()) else {}

@@ -31,9 +31,12 @@ def operation_floor(subject: Subject) -> Iterator[Seen]:
 
     Remedy: choose a later target, or build the operation from others.
 
-    An operation's floor is the lowest family that has it.
+    An operation's floor is the lowest family that has it. The floor of a product with constants is a division (guide
+    app. B: floor_divide), which every family is likely to have.
     """
     support = support_of(subject)
+    if subject.attributes.get("quotient"):
+        return
     if support and support.floor is not None and support.below is Below.REJECT:
         yield Seen(support.floor, LegalityFamily(support.floor).name)
 
