@@ -10,7 +10,7 @@ from aneforge.cli.terminal import plain_table, print_wrapped
 from aneforge.report.finding_texts import chips_text, shorten_names
 from aneforge.report.headline import THE_ENGINE, in_shop_words, named_chips, shop_name
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER
-from aneforge.report.numbers import bytes_text, latency_text
+from aneforge.report.numbers import bytes_text, latency_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +93,7 @@ def coreml_table(targets: Sequence[TargetReport]) -> object:
         table.add_row(
             one.target,
             shop_name(one),
-            Text(f"{placement.on_engine:.0%}", "green" if placement.on_engine == 1 else "yellow"),
+            Text(percent_text(placement.on_engine), "green" if placement.on_engine == 1 else "yellow"),
             *(str(placement.count(device)) for device in ("CPU", "GPU")),
             str(len(placement.segments)),
             latency_text(one.latency),
@@ -167,8 +167,8 @@ def show_answers(out: Console, report: Report) -> None:
         [
             (
                 one.target,
-                f"{one.placement.path} ({one.placement.evidence}): {one.placement.on_engine:.0%} of operations on "
-                f"the engine in {parts_text(len(one.placement.segments))}. "
+                f"{one.placement.path} ({one.placement.evidence}): {percent_text(one.placement.on_engine)} of "
+                f"operations on the engine in {parts_text(len(one.placement.segments))}. "
                 f"{in_shop_words(advice_text(one.placement), one.target, THE_ENGINE)}".strip(),
             )
             for one in report.targets

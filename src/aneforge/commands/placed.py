@@ -9,7 +9,7 @@ from aneforge.evidence import Evidence
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.report.model import Placed, Placement
 from aneforge.report.numbers import time_text
-from aneforge.report.predicted import OWN_PROGRAM, SEGMENTS
+from aneforge.report.predicted import OFF_ENGINE, OWN_PROGRAM, SEGMENTS
 from aneforge.rules.rule import Finding, Severity
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.targets import Place
 
-__all__ = ["cuts", "own_programs", "predict_placement"]
+__all__ = ["cuts", "nothing_on_engine", "own_programs", "predict_placement"]
 
 ENGINE = "ANE"
 """The device of segments that land on the engine."""
@@ -135,3 +135,22 @@ def cuts(graph: Graph, placement: Placement, target: str) -> Iterator[Finding]:
             threads=SEGMENTS.threads,
             target=target,
         )
+
+
+def nothing_on_engine(placement: Placement, target: str) -> Iterator[Finding]:
+    """Yield the finding about a model of which nothing is on the engine, with the reason."""
+    count = sum(len(segment.nodes) for segment in placement.segments)
+    if not count or placement.count(ENGINE):
+        return
+    yield Finding(
+        rule=OFF_ENGINE.id,
+        severity=Severity.WARN,
+        op="model",
+        message=f"Core ML is predicted to run nothing of the model on the engine. {placement.reason.rstrip('.')}.",
+        seen=placement.reason,
+        limit=None,
+        remedy=OFF_ENGINE.remedy,
+        evidence=Evidence(placement.evidence, f"the scheduler of the path {placement.path}"),
+        location=None,
+        target=target,
+    )

@@ -15,7 +15,7 @@ from aneforge.analysis.work import work_of
 from aneforge.commands.changes import Changes
 from aneforge.commands.model_and_targets import title_of_place
 from aneforge.commands.noting import merge_notes, program_notes, refusal_text
-from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placement
+from aneforge.commands.placed import ENGINE, cuts, nothing_on_engine, own_programs, predict_placement
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.risk import UNKNOWN, Risks
 from aneforge.commands.timeline import memory_of, round_time, timeline_of
@@ -114,13 +114,18 @@ class TargetWriter:
         times = round_time(found.microseconds or 0.0), round_time(found.low or 0.0), round_time(found.high or 0.0)
         note = () if direct.failure is None else (f"no program for direct dispatch: {direct.failure}",)
         elsewhere = {node for one in placement.segments if one.device != ENGINE for node in one.nodes}
-        findings = (through_coreml(one, elsewhere) for one in direct.findings)
+        name = chosen.target.name
+        findings = (
+            *(through_coreml(one, elsewhere) for one in direct.findings),
+            *cuts(self.graph, placement, name),
+            *nothing_on_engine(placement, name),
+        )
         return replace(
             less_sure_elsewhere(direct, len(elsewhere), placement),
             path=COREML,
             ok=True,
             failure=None,
-            findings=sort_findings((*findings, *cuts(self.graph, placement, chosen.target.name))),
+            findings=sort_findings(findings),
             segments=sum(one.device == ENGINE for one in placement.segments),
             latency=Latency(*times, EvidenceKind.INFERRED, route=get_assumed_route()),
             placement=placement,

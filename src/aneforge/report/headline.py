@@ -13,7 +13,7 @@ from aneforge.records import dataclass
 from aneforge.report.finding_keys import counted_key
 from aneforge.report.gate import STOPPING
 from aneforge.report.model import COREML, NO, SPLIT, YES
-from aneforge.report.numbers import interval_text, time_text
+from aneforge.report.numbers import interval_text, percent_text, time_text
 from aneforge.report.time_shares import HOST
 from aneforge.targets import database
 
@@ -355,8 +355,10 @@ def runs_texts(report: Report) -> list[str]:
         return ["was checked on no chip"]
     if any(one.path == COREML for one in report.targets):
         shares = [one.placement.on_engine for one in report.targets if one.placement is not None]
-        low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
-        share = ("none" if low == "0%" else low) if low == high else f"{low} to {high}"
+        low, high = percent_text(min(shares)), percent_text(max(shares))
+        if max(shares) == 0:
+            return [f"runs through Core ML, on {devices_text(report)} alone: nothing of it on the engine"]
+        share = low if low == high else f"{low} to {high}"
         return [f"runs through Core ML, {share} of its operations on the engine"]
     chips = {word: [name for one in report.targets if one.runs == word for name in names_of(one)]
              for word in (YES, SPLIT, NO)}  # fmt: skip
@@ -369,6 +371,13 @@ def runs_texts(report: Report) -> list[str]:
     if chips[SPLIT]:
         texts.append(f"{'' if texts else 'runs '}after splitting on {count_chips(chips[SPLIT], total)}")
     return [*texts, *([f"not on {count_chips(chips[NO], total)}"] if chips[NO] else [])]
+
+
+def devices_text(report: Report) -> str:
+    """Return the devices on which Core ML runs a model."""
+    placements = (one.placement for one in report.targets if one.placement is not None)
+    names = dict.fromkeys(segment.device for one in placements for segment in one.segments if segment.nodes)
+    return " and ".join(f"the {name}" for name in names) or "no device"
 
 
 def count_chips(names: Sequence[str], total: int) -> str:

@@ -10,6 +10,7 @@ from aneforge.display import as_html, cut_lines, number_of
 from aneforge.errors import Location  # noqa: TC001 - msgspec reads the types of fields
 from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
+from aneforge.report.numbers import percent_text
 from aneforge.rules.rule import Finding  # noqa: TC001 - as above
 
 __all__ = [
@@ -339,7 +340,7 @@ class TargetReport:
         program all the same.
         """
         if self.path == COREML and self.placement is not None:
-            return f"{self.placement.on_engine:.0%} on the engine"
+            return f"{percent_text(self.placement.on_engine)} on the engine"
         if self.ok:
             return YES
         return SPLIT if self.failure is None and not self.counts.reject else NO

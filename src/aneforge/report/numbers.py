@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aneforge.report.model import Latency
 
-__all__ = ["bytes_text", "interval_text", "latency_text", "time_text"]
+__all__ = ["bytes_text", "interval_text", "latency_text", "percent_text", "time_text"]
 
 SCALES = {"µs": 1.0, "ms": 1e3, "s": 1e6}
 """Microseconds of a unit of time."""
@@ -24,6 +24,17 @@ def bytes_text(count: int) -> str:
     while value >= 999.5 and unit < len(UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.0f} {UNITS[unit]}" if unit == 0 or value >= 99.95 else f"{value:.1f} {UNITS[unit]}"
+
+
+def percent_text(share: float) -> str:
+    """Return a share in percent; only nothing is 0%, and only everything is 100%.
+
+    >>> percent_text(0.0), percent_text(0.002), percent_text(0.5), percent_text(0.998), percent_text(1.0)
+    ('0%', '<1%', '50%', '>99%', '100%')
+    """
+    if 0 < share < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
 
 
 def time_text(microseconds: float) -> str:

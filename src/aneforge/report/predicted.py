@@ -10,6 +10,7 @@ from aneforge.records import dataclass
 __all__ = [
     "DIVERGENCE",
     "NATIVE_SHARE",
+    "OFF_ENGINE",
     "OPEN_SHAPES",
     "OWN_PROGRAM",
     "PREDICTED",
@@ -71,6 +72,16 @@ OWN_PROGRAM = Predicted(
     "The engine runs one program in a call. What is before the operation, the operation and what is after it are "
     "calls of their own, each with its dispatch, and with copies between them.",
     "write it with operations that cut nothing, or leave it to the host if it is at the start or end of the model.",
+)
+OFF_ENGINE = Predicted(
+    "ANE-SEGMENT-003",
+    "",
+    "",
+    "Core ML runs nothing of a model on the engine.",
+    "Core ML sends an operation to another device where the engine does not take it, or where the change of device "
+    "costs more than the engine saves. Such a model runs, with other arithmetic and other times than the engine's.",
+    "check with --path direct to see what the engine makes of the model; small models gain from larger batches, or "
+    "from becoming part of a larger one.",
 )
 OPEN_SHAPES = Predicted(
     "ANE-SHAPE-001",
@@ -140,7 +151,8 @@ EDGES = (
     ),
 )
 PREDICTED = {
-    one.id: one for one in (*EDGES, DIVERGENCE, SOME_TARGETS, SEGMENTS, OWN_PROGRAM, OPEN_SHAPES, NATIVE_SHARE)
+    one.id: one
+    for one in (*EDGES, DIVERGENCE, SOME_TARGETS, SEGMENTS, OWN_PROGRAM, OFF_ENGINE, OPEN_SHAPES, NATIVE_SHARE)
 }
 
 

@@ -11,7 +11,12 @@ from aneforge.analysis.placement import isolate
 from aneforge.cli.main import whole_app
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.errors import UnknownNameError
+from aneforge.report.gate import STRICT, Threshold, outcome
+from aneforge.report.grouping import group_findings
+from aneforge.report.headline import verdict_line
+from aneforge.report.sarif import sarif
 from aneforge.report.tables import markdown
+from aneforge.report.written import report_to_json
 
 WEIGHTS = np.full((64, 64, 3, 3), 2.0**-8, np.float16)
 
@@ -57,8 +62,34 @@ def test_what_runs_elsewhere_is_not_in_the_arithmetic_of_the_engine() -> None:
     assert (coreml.exactness, coreml.risk, coreml.risk_reason) == ("unknown", "unknown", "nothing runs on the engine")
     assert coreml.exactness_reason.startswith("Core ML runs 2 of 2 operations outside of the engine")
     assert {"decompose", "warn"} <= {one.severity for one in direct.findings}
-    assert {one.severity for one in coreml.findings} == {"info"}
-    assert all(one.message.startswith("Core ML is predicted to run it elsewhere") for one in coreml.findings)
+    of_operations = [one for one in coreml.findings if one.node is not None]
+    assert {one.severity for one in of_operations} == {"info"}
+    assert all(one.message.startswith("Core ML is predicted to run it elsewhere") for one in of_operations)
+
+
+def test_a_model_of_which_nothing_is_on_the_engine_is_warned_of_in_every_form() -> None:
+    """It passed without a word; each chip has its own reason, and one answer is never given for another."""
+    graph = af.Graph({"y": af.input((1, 1, 8, 20_000), name="x").softmax(-1)})
+    report = check(graph, ["m1", "m4", "a17pro"], CheckOptions(path="coreml"))
+    for target in report.targets:
+        (found,) = (one for one in target.findings if one.rule == "ANE-SEGMENT-003")
+        assert target.placement is not None
+        assert (found.severity, found.node, found.seen) == ("warn", None, target.placement.reason)
+        assert str(found.seen) in found.message
+    grouped = [one for one in group_findings(report) if one.finding.rule == "ANE-SEGMENT-003"]
+    assert [one.targets for one in grouped] == [("h13",), ("h16g", "h16")]
+    assert "oversize on the engine" in grouped[0].finding.message
+    assert "would save" in grouped[1].finding.message
+    line = "runs through Core ML, on the CPU alone: nothing of it on the engine"
+    assert line in verdict_line(report, outcome(report))
+    texts = markdown(report), report_to_json(report), sarif(report)
+    assert all("nothing of the model on the engine" in text for text in texts)
+    assert line in texts[0]
+    assert outcome(report).ok
+    assert not outcome(report, Threshold(fail_on=STRICT)).ok
+    on_it = af.Graph({"y": af.conv(af.input((1, 64, 112, 112), name="x"), WEIGHTS, pad=1)})
+    (engine,) = check(on_it, "m1", CheckOptions(path="coreml")).targets
+    assert "ANE-SEGMENT-003" not in {one.rule for one in engine.findings}
 
 
 def test_a_graph_is_dispatched_directly_unless_it_is_asked_otherwise() -> None:
