@@ -8,13 +8,14 @@ costs one pass that finds their largest magnitude; only where that reaches a dou
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.engine.activations import MODELLED_ERF_FROM
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.planar import number
+from aneforge.ops.attributed import AttributeReader
 from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.records import dataclass
 
@@ -138,7 +139,7 @@ def bounds_of(*names: str) -> Callable[[Attributes], tuple[float, ...]]:
     """Return what reads the bounds of an operation off its attributes, as the program holds them."""
 
     def bounds(attributes: Attributes) -> tuple[float, ...]:
-        return tuple(number(cast("float", attributes[name])) for name in names)
+        return tuple(number(AttributeReader(attributes).number(name)) for name in names)
 
     return bounds
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from functools import cache
+from typing import TYPE_CHECKING, NotRequired, TypeVar, cast, get_origin, get_type_hints
+
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["Attributed"]
+__all__ = ["AttributeReader", "Attributed"]
+
+Form = TypeVar("Form")
 
 INTEGERS = frozenset({int, bool})
 """Types of the items of a list of integers."""
@@ -30,6 +35,10 @@ class Attributed:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         raise mistaken(name, value, "an integer")
+
+    def optional_integer(self, name: str) -> int | None:
+        """Return an attribute that is an integer, or None where it is left out."""
+        return None if self.attributes[name] is None else self.integer(name)
 
     def number(self, name: str) -> float:
         """Return an attribute that is a number."""
@@ -72,6 +81,27 @@ class Attributed:
         if value is None or (isinstance(value, tuple) and all(isinstance(one, bool) for one in value)):
             return cast("tuple[bool, ...] | None", value)
         raise mistaken(name, value, "a list of flags")
+
+    def attributes_as(self, form: type[Form]) -> Form:
+        """Return the attributes as a typed dictionary, which names those that several operations have."""
+        missing = required_names(form) - self.attributes.keys()
+        if missing:
+            raise TypeError(f"attributes {sorted(missing)} are missing, so these are not {form.__name__}")
+        return cast("Form", self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeReader(Attributed):
+    """Reads attributes that come alone, without the node, layer or call that has them."""
+
+    attributes: Mapping[str, AttributeValue]
+
+
+@cache
+def required_names(form: type) -> frozenset[str]:
+    """Return the names that a typed dictionary must have: its own set of them takes no note of deferred annotations."""
+    hints = get_type_hints(form, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if get_origin(hint) is not NotRequired)
 
 
 def mistaken(name: str, value: object, wanted: str) -> TypeError:

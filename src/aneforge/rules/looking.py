@@ -8,10 +8,23 @@ if TYPE_CHECKING:
     from aneforge.ops.types import TensorType
     from aneforge.rules.subject import Subject
 
-__all__ = ["argument", "depth_axis", "first", "integer", "integers", "is_live", "leftover", "number", "power_of"]
+__all__ = [
+    "CHANNELS",
+    "argument",
+    "depth_axis",
+    "first",
+    "integer",
+    "integers",
+    "is_live",
+    "leftover",
+    "number",
+    "power_of",
+]
 
 PRIMES = (2, 3)
 """The primes of the factors 2, 3, 4 and 8."""
+CHANNELS = 1
+"""The axis of the channels."""
 DEPTH_RANK, DEPTH_AXIS = 5, 2
 """Five axes are batch, channels, depth, height and width; with fewer there is no depth."""
 

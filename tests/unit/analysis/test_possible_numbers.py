@@ -19,6 +19,7 @@ from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.planar import read
+from aneforge.ops.attributed import AttributeReader
 from aneforge.ops.constant import Dense
 from divergence_tools import PAIRS, SLOW
 from gathering_tools import MULTIPLIES, READS, SHAPE, TELLING, mixed, operation, quantised, resized, shows, x_of
@@ -79,8 +80,8 @@ def test_gathered_places_are_the_elements(size: tuple[int, int]) -> None:
 
 def test_a_resize_between_elements_is_no_gathering() -> None:
     attributes = {"size": (4,), "mode": "LINEAR", "sampling": "DEFAULT"}
-    assert list_resized_places(attributes, (2, 2)) is None
-    assert list_resized_places({**attributes, "size": (1, 2)}, (2, 2)).tolist() == [0, 1]  # pyright: ignore[reportOptionalMemberAccess] - it is there
+    assert list_resized_places(AttributeReader(attributes), (2, 2)) is None
+    assert list_resized_places(AttributeReader({**attributes, "size": (1, 2)}), (2, 2)).tolist() == [0, 1]  # pyright: ignore[reportOptionalMemberAccess] - it is there
 
 
 def test_products_that_choose_no_single_element_are_no_gatherings() -> None:

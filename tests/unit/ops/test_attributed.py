@@ -1,10 +1,11 @@
-"""Attributes in their types: what reads one as another type is told so."""
+"""Attributes in their types: what reads one as another type raises an error."""
 
 import pytest
 
 import aneforge as af
-from aneforge.ops.attributed import Attributed
+from aneforge.ops.attributed import Attributed, AttributeReader
 from aneforge.ops.signature import AttributeValue
+from aneforge.ops.windows import ConvAttributes, WindowAttributes
 
 
 class Holder(Attributed):
@@ -25,6 +26,7 @@ def test_attributes_come_in_their_types() -> None:
     assert held.optional_integers("left_out") is None
     assert held.optional_flags("mask") == (True, False)
     assert held.optional_flags("left_out") is None
+    assert (held.optional_integer("left_out"), held.optional_integer("axis")) == (None, -1)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,7 @@ def test_attributes_come_in_their_types() -> None:
         ("number", False),
         ("text", 1),
         ("flag", 1),
+        ("optional_integer", "1"),
         ("integers", None),
         ("integers", (1.5,)),
         ("integers", 3),
@@ -55,3 +58,10 @@ def test_nodes_and_layers_have_them() -> None:
     assert layer.integers("perm") == (1, 0)
     with pytest.raises(KeyError):
         layer.integer("axis")
+
+
+def test_a_typed_dictionary_asks_for_the_names_that_it_must_have() -> None:
+    window = AttributeReader({"strides": (2, 2), "pad_type": "same", "pad": None})
+    assert window.attributes_as(WindowAttributes)["strides"] == (2, 2)
+    with pytest.raises(TypeError, match=r"\['groups'\] are missing, so these are not ConvAttributes"):
+        window.attributes_as(ConvAttributes)

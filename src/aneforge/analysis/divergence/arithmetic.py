@@ -192,7 +192,7 @@ def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
     call = call_of_layer(layer)
     if call is not None and call.op == "softmax":
         _, read = next(iter(layer.refs()))
-        if adds_products(target, cast("int", call.attributes["axis"]), read.type.rank):
+        if adds_products(target, call.integer("axis"), read.type.rank):
             return Arithmetic(order=BY_PRODUCTS)
     epsilon = find_added_epsilon(target, layer.number("epsilon")) if layer.kind.name in STANDARDISING else None
     if terms_of(layer) <= FEW_TERMS:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Layer, Value
+    from aneforge.ops.attributed import Attributed
     from aneforge.ops.signature import AttributeValue
     from aneforge.targets import Target
 
@@ -64,7 +65,7 @@ def gather_of(layer: Layer, target: Target, *, weights: bool = True) -> Gather |
     if max(source.type.size, layer.core_types[0].size) > MOST_ELEMENTS or not source.type.size:
         return None
     if layer.kind.name == "resize":
-        places = list_resized_places(layer.attributes, source.shape)
+        places = list_resized_places(layer, source.shape)
         return None if places is None else Gather(source, places, Passage.COMPUTED)
     call = call_of_layer(layer)
     if layer.kind.name in COPIES and call is not None and len(layer.operands) == 1:
@@ -86,13 +87,13 @@ def number_places(source: Value) -> Array:
 # Resizes.
 
 
-def list_resized_places(attributes: Attributes, shape: tuple[int, ...]) -> Places | None:
+def list_resized_places(resize: Attributed, shape: tuple[int, ...]) -> Places | None:
     """Return the places that a resize reads; None where it reads between elements."""
-    size = cast("tuple[int, ...]", attributes["size"])
+    size = resize.integers("size")
     lead = shape[: len(shape) - len(size)]
     places = np.arange(math.prod(lead)).reshape(*lead, *[1] * len(size))
     for axis, count in enumerate(size, len(lead)):
-        along = places_along(shape[axis], count, str(attributes["mode"]), str(attributes["sampling"]))
+        along = places_along(shape[axis], count, resize.text("mode"), resize.text("sampling"))
         if along is None:
             return None
         places = places * shape[axis] + along.reshape([-1 if one == axis else 1 for one in range(len(shape))])

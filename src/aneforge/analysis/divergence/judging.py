@@ -105,7 +105,7 @@ def texture_of(layer: Layer, program: Program) -> tuple[Places, Passage] | None:
         return None
     from aneforge.analysis.ranges.layer_ranges import range_of_layer  # noqa: PLC0415 - few programs have such a slot
 
-    places = list_resized_places(stage.attributes, kind.shape)
+    places = list_resized_places(stage, kind.shape)
     anything = {one.name: of_type(one.type.dtype) for one in layer.bottoms}
     core = range_of_layer(layer, anything, program.target).core
     # What computes never gives NaN, the one thing that a resize changes.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from aneforge.engine.planar import add, host_fp16, number, read
 from aneforge.engine.reductions import accumulate, adder_of, by_row, mean, split_rows, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.arithmetic import reshape_along
-from aneforge.ops.groups.pooling import pool_slides
+from aneforge.ops.groups.pooling import PoolAttributes, pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.windows import windows_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from aneforge.analysis.ranges.situation import Known, Situation
     from aneforge.compiler.affine import Affine
     from aneforge.engine.choices import AdderChoice
-    from aneforge.ops.groups.pooling import PoolAttributes
     from aneforge.ops.windows import Slide
 
     Array = npt.NDArray[Any]
@@ -174,7 +173,7 @@ def pool(terms: Terms, remedy: str, *, whole: bool) -> Inside:
 
     def inside(situation: Situation) -> Iterator[Inner]:
         adder, x = adder_of(situation.target), situation.look_up("x")
-        along = pool_slides(situation.shape("x")[2:], cast("PoolAttributes", situation.attributes))
+        along = pool_slides(situation.shape("x")[2:], situation.attributes_as(PoolAttributes))
         if x.values is None:
             found = of_windows(x.range.magnitude, terms, along, adder, whole=whole)
         else:

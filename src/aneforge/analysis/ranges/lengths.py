@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.analysis.ranges.pointwise import reciprocals
 from aneforge.analysis.ranges.sums import TABLE_SLACK
@@ -19,6 +19,7 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value
+from aneforge.ops.attributed import AttributeReader
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.shapes import reduced_axes
 from aneforge.records import dataclass
@@ -127,15 +128,16 @@ def shift(held: Length, affine: Affine) -> Length | None:
 
 def by_function(held: Length, op: str, attributes: Mapping[str, AttributeValue]) -> Length | None:
     """Return what a function of single elements makes of a sum or length; an epsilon adds to it."""
+    read = AttributeReader(attributes)
     match held.form, op:
         case Form.SUM, "sqrt":
             return replace(held, form=Form.LENGTH)
         case (Form.SUM, "rsqrt") | (Form.LENGTH, "inverse"):
-            return replace(held, form=Form.INVERSE) if cast("float", attributes["epsilon"]) >= 0 else None
+            return replace(held, form=Form.INVERSE) if read.number("epsilon") >= 0 else None
         case ((Form.SUM | Form.LENGTH), "threshold"):
             return held
         case ((Form.SUM | Form.LENGTH), "clip"):
-            return held if cast("float", attributes["beta"]) > FP16_MAX else None
+            return held if read.number("beta") > FP16_MAX else None
         case _:
             return None
 

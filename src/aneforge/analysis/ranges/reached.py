@@ -7,7 +7,7 @@ as the largest; a sample knows better.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from aneforge.engine.golden import data_transform, kernel_transform
 from aneforge.engine.planar import read
 from aneforge.engine.products import pads_of
 from aneforge.engine.rounding import to_fp16
+from aneforge.ops.windows import ConvAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.compiler.ir.layer import Layer, Ref
-    from aneforge.ops.windows import ConvAttributes
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
@@ -52,7 +52,7 @@ def find_reached(layer: Layer, target: Target, values: Mapping[str, Array]) -> f
     start = start_of(layer)
     if form == "winograd":
         # Sums and differences of four sums leave, so which of their terms are positive is no one's to say.
-        pads = pads_of(x.shape[2:], weights.shape[2:], cast("ConvAttributes", call.attributes))
+        pads = pads_of(x.shape[2:], weights.shape[2:], call.attributes_as(ConvAttributes))
         begun = np.abs(start).reshape(-1, 1, 1, 1)
         return float((transform_magnitudes(x, weights, pads) + begun).max(initial=0.0))
     (terms,) = layer.kind.evaluate({first: x, second: weights}, layer.attributes)

@@ -7,7 +7,7 @@ adder it is off by no more than a share of the sum of magnitudes (`slack`). Soft
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from aneforge.analysis.ranges.interval import RESULTS, Range, hull, products, ro
 from aneforge.analysis.ranges.pointwise import Attributes, table
 from aneforge.engine.normalisation import find_added_epsilon
 from aneforge.engine.reductions import adder_of
-from aneforge.ops.groups.pooling import pool_slides
+from aneforge.ops.groups.pooling import PoolAttributes, pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
 from aneforge.ops.shapes import normalise_axes, reduced_axes
 from aneforge.ops.table import find_op
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.ranges.situation import Situation
     from aneforge.engine.choices import AdderChoice
-    from aneforge.ops.groups.pooling import PoolAttributes
     from aneforge.ops.windows import Slide
     from aneforge.targets import Target
 
@@ -163,7 +162,7 @@ def square_of_total(situation: Situation) -> Range:
 
 def count_pooled(situation: Situation) -> tuple[int, bool]:
     """Return how many numbers a window adds, and whether it can see padding."""
-    attributes = cast("PoolAttributes", situation.attributes)
+    attributes = situation.attributes_as(PoolAttributes)
     along = pool_slides(situation.shape("x")[2:], attributes)
     padded = any(
         slide.before or slide.after or (slide.places - 1) * slide.stride + slide.window > slide.extent
@@ -197,7 +196,7 @@ def ends_of(slide: Slide) -> tuple[int, int]:
 def euclidean(situation: Situation) -> Range:
     """Return the range of the root of sums of squares of windows; padding adds nothing."""
     _, padded = count_pooled(situation)
-    along = pool_slides(situation.shape("x")[2:], cast("PoolAttributes", situation.attributes))
+    along = pool_slides(situation.shape("x")[2:], situation.attributes_as(PoolAttributes))
     count = math.prod(ends_of(slide)[0] for slide in along)
     squares = squares_of(situation.range("x"))
     seen = hull([squares, Range(0.0, 0.0)]) if padded else squares

@@ -5,10 +5,10 @@ Whoever has an arithmetic or a spelling for operations of the table has one for 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
-from aneforge.ops.attributed import Attributed
+from aneforge.ops.attributed import Attributed, AttributeReader
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def stride_block(layer: Layer) -> Call:
 
 def resize(kind_attributes: Mapping[str, AttributeValue], extents: tuple[int, ...]) -> Call:
     """Return the call of a resizing."""
-    size = cast("tuple[int, ...]", kind_attributes["size"])
+    size = AttributeReader(kind_attributes).integers("size")
     if kind_attributes["sampling"] == ALIGNED_HALF_PIXELS:
         factors = [new / old for new, old in zip(size, extents[-2:], strict=True)]
         flags: dict[str, AttributeValue] = {"align_corners": True, "half_pixel_centers": True}

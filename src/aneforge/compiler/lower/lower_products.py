@@ -27,7 +27,7 @@ def convolution(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a convolution with its padding made explicit."""
     x, weight = emit.ref("x"), emit.ref("weight")
     kernel = weight.type.shape[2:]
-    window = cast("WindowAttributes", emit.node.attributes)
+    window = emit.node.attributes_as(WindowAttributes)
     along = slides(x.type.shape[2:], kernel, window)
     attributes: Mapping[str, AttributeValue] = {
         "strides": tuple(slide.stride for slide in along),

@@ -43,7 +43,7 @@ def crop(emit: Emitter) -> tuple[Ref, ...]:
 def slice_by_index(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a region of begin, end and stride: backwards is forwards in a reversed tensor; squeezes are reshapes."""
     x = emit.ref("x")
-    index = region_index(x.type.shape, cast("Region", emit.node.attributes))
+    index = region_index(x.type.shape, emit.node.attributes_as(Region))
     ranges = [
         range(extent)[one] if isinstance(one, slice) else range(extent)[one : one + 1 or None]
         for extent, one in zip(x.type.shape, index, strict=True)

@@ -6,12 +6,12 @@ there; the windows of convolutions and poolings reach a little further, so that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.compiler.passes.tiling import Along, Cut, Part, Reach
 from aneforge.ops.op import Trait
 from aneforge.ops.shapes import reduced_axes
-from aneforge.ops.windows import slides
+from aneforge.ops.windows import WindowAttributes, slides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.kind import Kind
     from aneforge.compiler.ir.layer import Layer
     from aneforge.ops.signature import AttributeValue
-    from aneforge.ops.windows import Slide, WindowAttributes
+    from aneforge.ops.windows import Slide
 
 __all__ = ["convolution_slides", "cut_along", "is_reduction", "list_reduced_axes"]
 
@@ -107,7 +107,7 @@ def response_norm_cut(layer: Layer, axis: int) -> Cut | None:
 def vector_cut(layer: Layer, axis: int) -> Cut:
     """Cut a layer with numbers along one axis of its input: gain and offset, scale and zero point."""
     operands = {"input": Along(axis)}
-    along = cast("int | None", layer.attributes["axis"])
+    along = layer.optional_integer("axis")
     if along is not None and along % layer.core_types[0].rank == axis:
         operands |= {name: Along(0) for name, ref in layer.refs() if name != "input" and ref.type.rank}
     return Cut(axis, operands)
@@ -219,7 +219,7 @@ def pooling_cut(layer: Layer, axis: int) -> Cut | None:
     if layer.attributes["ceil_mode"]:
         return None
     along = slides(
-        layer.operand("x").type.shape[2:], layer.integers("kernel_sizes"), cast("WindowAttributes", layer.attributes)
+        layer.operand("x").type.shape[2:], layer.integers("kernel_sizes"), layer.attributes_as(WindowAttributes)
     )
     return window_cut(axis, "x", along, lambda pads: {"pad_type": "custom", "pad": pads})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
@@ -15,7 +15,7 @@ from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.compiler.passes.refusals import refuse_layer
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
-from aneforge.ops.windows import slides
+from aneforge.ops.windows import WindowAttributes, slides
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer, Ref
     from aneforge.compiler.ir.program import Program
-    from aneforge.ops.windows import Slide, WindowAttributes
+    from aneforge.ops.windows import Slide
     from aneforge.targets import Target
 
 __all__ = ["SplitWindows"]
@@ -81,7 +81,7 @@ def reaches(phases: Sequence[Phase]) -> bool:
 def pooling_slides(layer: Layer) -> tuple[Slide, ...]:
     """Return how the window of a pooling goes."""
     x = layer.operand("x")
-    return slides(x.type.shape[2:], layer.integers("kernel_sizes"), cast("WindowAttributes", layer.attributes))
+    return slides(x.type.shape[2:], layer.integers("kernel_sizes"), layer.attributes_as(WindowAttributes))
 
 
 @dataclass(frozen=True, slots=True)

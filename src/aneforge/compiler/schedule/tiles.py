@@ -17,14 +17,13 @@ from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
 from aneforge.ops.types import bits
-from aneforge.ops.windows import slides
+from aneforge.ops.windows import WindowAttributes, slides
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.memory.chip import OnChip
     from aneforge.compiler.schedule.rules import Rules
-    from aneforge.ops.windows import WindowAttributes
 
 __all__ = ["RowWindow", "Tile", "Tiling", "row_window", "tiling_of"]
 
@@ -159,7 +158,7 @@ def pool_window(layer: Layer, value: Value) -> RowWindow | None:
     along = height_of(value, kernel)
     if along is None:
         return RowWindow() if value.rank == 3 else None
-    slide = slides(value.shape[2:], kernel, cast("WindowAttributes", layer.attributes))[along]
+    slide = slides(value.shape[2:], kernel, layer.attributes_as(WindowAttributes))[along]
     return RowWindow(slide.stride, slide.span, slide.before)
 
 

@@ -22,6 +22,7 @@ from aneforge.engine.kernels.norms import table_of_golden
 from aneforge.engine.kernels.reductions import reciprocal_counts
 from aneforge.engine.reductions import reciprocal_count
 from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.attributed import AttributeReader
 from aneforge.ops.groups.pooling import PoolAttributes, pool_slides
 from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.ops.shapes import reduced_axes
@@ -414,7 +415,7 @@ class Operations:
         x = build.as_tensor(cast("Value", operands["x"]))
         if name not in ("gather", "gather_along_axis") or attributes.get("batch_dims") or places.dtype != np.int32:
             raise UnsuitedError("places that are computed")
-        axis = cast("int", attributes["axis"]) % x.ndim
+        axis = AttributeReader(attributes).integer("axis") % x.ndim
         each = name == "gather_along_axis"
         if each and places.shape[:axis] + places.shape[axis + 1 :] != x.shape[:axis] + x.shape[axis + 1 :]:
             raise UnsuitedError("places that are broadcast")

@@ -30,6 +30,7 @@ from aneforge.engine.execution.run_products import for_channels, is_product, pro
 from aneforge.engine.execution.values import Values
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.products import convolution_by, matmul_by, transposed_window
+from aneforge.ops.windows import ConvAttributes, TransposeAttributes
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from aneforge.engine.execution.run import Executable
     from aneforge.engine.execution.run_products import Product
     from aneforge.ops.types import TensorType
-    from aneforge.ops.windows import ConvAttributes, TransposeAttributes
 
     Array = npt.NDArray[Any]
     Value = Tensor | npt.NDArray[Any]
@@ -271,7 +271,7 @@ class Layers:
         outer = layer.core_types[0].shape[1] if layer.core_types[0].rank > 1 else 1
         match call.op:
             case "conv":
-                attributes = cast("ConvAttributes", call.attributes)
+                attributes = call.attributes_as(ConvAttributes)
                 given = {} if after is None else {"after": after}
                 made = replace(
                     products,
@@ -286,7 +286,7 @@ class Layers:
                     "Tensor", convolve(cast("Any", images), cast("Any", kernels), channels)
                 )
             case "conv_transpose":
-                extents, window = transposed_window(x, weight, cast("TransposeAttributes", call.attributes))
+                extents, window = transposed_window(x, weight, call.attributes_as(TransposeAttributes))
                 channels = None if after is not None or start is None else for_channels(start, outer)
                 return lambda images, kernels: multiplier.deconvolution(
                     images, kernels, channels, extents=extents, after=after, **window

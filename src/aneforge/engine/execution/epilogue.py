@@ -30,6 +30,7 @@ from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.values import magnitude_of
 from aneforge.engine.planar import host_fp16, read
 from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.attributed import AttributeReader
 from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.records import dataclass
 
@@ -285,7 +286,7 @@ def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Functio
         made = Pointwise((found, tuple(sorted(attributes.items()))), function, lambda: found.doubtful(attributes))
         return share_function(made), found.label_of_attributes(attributes)
     if found.op.name == "transpose":
-        return Moved(cast("tuple[int, ...]", attributes["perm"]), function), found.label
+        return Moved(AttributeReader(attributes).integers("perm"), function), found.label
     special = any(map(has_special, cast("Iterable[Array]", constants.values())))
     return Each(function), worst([found.label, *([SPECIAL] if special else [])])
 

@@ -12,7 +12,7 @@ for, whether they stream or fold; the activations that meet them where they stre
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from aneforge.engine.products import convolution_by, form_of, matmul_by, matrice
 from aneforge.engine.quantised import meeting_int8
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
+from aneforge.ops.windows import ConvAttributes, TransposeAttributes
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.engine.kernels.prepared import Run, Seen, Through
     from aneforge.engine.products import Products
-    from aneforge.ops.windows import ConvAttributes, TransposeAttributes
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
@@ -123,7 +123,7 @@ class Product:
         (_, first), (_, second) = self.layer.refs()
         x, weight, shape = first.type.shape, second.type.shape, self.layer.core_types[0].shape
         if self.call.op == "conv" and self.form in {"direct", "winograd"}:
-            attributes = cast("ConvAttributes", self.call.attributes)
+            attributes = self.call.attributes_as(ConvAttributes)
             window = window_of(x[2:], weight[2:], attributes)
             return kernels.prepared.ready_convolution(x, weight, window, after, winograd=self.winograd)
         single = all(one is None or one.size == 1 for one in (self.start, gain, offset))
@@ -217,7 +217,7 @@ def convolution_form(layer: Layer, call: Call, target: Target) -> str:
 def form_by_shape(layer: Layer, call: Call, target: Target) -> str:
     """Return the form of a convolution that the target's data and the shapes choose."""
     x, weight = (layer.operand(name).type.shape for name in ("input", "weights"))
-    return form_of(x, weight, cast("ConvAttributes", call.attributes), target)
+    return form_of(x, weight, call.attributes_as(ConvAttributes), target)
 
 
 def sums_of(
@@ -231,11 +231,11 @@ def sums_of(
     channels = for_channels(start, outer) if convolves else None
     match call.op:
         case "conv":
-            attributes = cast("ConvAttributes", call.attributes)
+            attributes = call.attributes_as(ConvAttributes)
             convolve = convolution_by(form, x, weight, attributes, products)
             return lambda images, kernels: convolve(images, kernels, channels)
         case "conv_transpose":
-            extents, window = transposed_window(x, weight, cast("TransposeAttributes", call.attributes))
+            extents, window = transposed_window(x, weight, call.attributes_as(TransposeAttributes))
             return lambda images, kernels: products.deconvolution(images, kernels, channels, extents=extents, **window)
         case _:
             flags, matmul = turned_operands(call), matmul_by(products)

@@ -164,7 +164,7 @@ def match_product(node: Node) -> WeightedProduct | None:
     if not isinstance(node.operands.get(other), Output) or not (bias is None or has_factor(bias)):
         return None
     shape, rank = weights.type.shape, node.types[0].rank
-    groups = int(cast("int", node.attributes.get("groups", 1)))
+    groups = node.integer("groups") if "groups" in node.attributes else 1
     if node.op.name in CONVOLUTIONS or node.op.name == "conv_transpose":
         rows = axes.rows if (axes.rows == 0 or groups == 1) and has_rows(weights, axes.rows) else None
         return WeightedProduct(node, operand, other, weights, rows, 1, weights.type.size // shape[axes.rows])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from aneforge.ops.op import Trait
 from aneforge.ops.table import find_op
-from aneforge.rules.looking import argument, integers, is_live, leftover, power_of
+from aneforge.rules.looking import CHANNELS, argument, integers, is_live, leftover, power_of
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 from aneforge.targets.queries import least_limit
@@ -196,11 +196,11 @@ def channels_of_blocks(subject: Subject) -> Iterator[Seen]:
     Remedy: use a smaller stride, or split the channels into groups and add the results.
     """
     x, blocks = argument(subject, "x"), blocks_along(subject)
-    if x is None:
+    if x is None or x.rank <= CHANNELS:
         return
     if blocks:
-        yield Seen(math.prod((x.shape[1], *(min(span, stride) for span, stride in blocks))), "channels")
+        yield Seen(math.prod((x.shape[CHANNELS], *(min(span, stride) for span, stride in blocks))), "channels")
     elif not is_one_element(subject):
         native = least_limit("conv_stride_native")
         moved = [stride for stride in integers(subject, "strides") if stride > native]
-        yield Seen(math.prod((x.shape[1], *moved)), "channels")
+        yield Seen(math.prod((x.shape[CHANNELS], *moved)), "channels")

@@ -10,7 +10,7 @@ from functools import cache
 
 from aneforge.ops.op import Trait
 from aneforge.ops.table import ops
-from aneforge.rules.looking import argument
+from aneforge.rules.looking import CHANNELS, argument
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
@@ -158,9 +158,6 @@ def compares_elements(name: str) -> bool:
     """
     op = ops().get(name)
     return op is not None and Trait.INDICES in op.traits and op.movement is None
-
-
-CHANNELS = 1
 
 
 @rule(

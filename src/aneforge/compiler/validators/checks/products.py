@@ -7,11 +7,9 @@ from aneforge.compiler.validators.looking import pad_pairs
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import TensorType, bits
 from aneforge.rules.checks.product_rules import matrices
-from aneforge.rules.looking import argument, integer, integers
+from aneforge.rules.looking import CHANNELS, argument, integer, integers
 from aneforge.rules.rule import Relation, Seen, Severity
 from aneforge.rules.subject import Subject
-
-CHANNELS = 1
 
 
 @layer_rule("ANE-CONV-002", Relation.NEVER)
