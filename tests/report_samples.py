@@ -148,7 +148,7 @@ def target(name: str, number: int, nodes: tuple[Node, ...], segments: int) -> Ta
 def emission(timeline: tuple[Timed, ...], number: int) -> Emission:
     """Return tasks of every layer but each ninth, which has none; of every third target no tasks are known."""
     if number % 3 == 2:
-        return Emission(failure="ANE-EMIT-010: whole programs are emitted for generation 7 alone")
+        return Emission(failure="ANE-EMIT-010: no program of this generation is known")
     layers = [one for one in timeline if one.nodes]
     tasks = [
         EmittedTask(

@@ -318,9 +318,82 @@ def test_products_by_parts_of_a_matrix_fill_lines() -> None:
         product_parts(Extent(1, 1, 20_000), 64, chains[1], bias=False)
 
 
-def test_other_generations_are_refused() -> None:
-    with pytest.raises(HwxError, match="ANE-EMIT-010: whole programs are emitted for generation 7 alone"):
-        af.hwx.emit(network(), "m4")
+def later_operations() -> dict[str, Tensor]:
+    x, z, row = source(*MAP), source(*MAP, name="z"), source(1, 1, 1, MAP[-1], name="row")
+    return {
+        "sum": x + z,
+        "difference": x - z,
+        "largest": af.maximum(x, z),
+        "times a number": x * 0.3,
+        "plus a number": x + 0.7,
+        "less a number": x - 1.3,
+        "absolute": x.abs(),
+        "relu": x.relu(),
+        "plane": source(1, 1, 256, 256).relu(),
+        "repeated": x * row,
+        "repeated first": row + x,
+        "sigmoid": x.sigmoid(),
+        "rsqrt": x.rsqrt(),
+        "leaky relu": x.leaky_relu(0.1),
+        "at least": af.maximum(x, 0.25),
+    }
+
+
+TABLED = {"sigmoid", "rsqrt", "leaky relu", "at least"}
+LATER = {
+    "h14": {"repeated", "repeated first"},
+    "h15": set[str](),
+    "h16": TABLED,
+    "h17": TABLED,
+    "h18": TABLED,
+}
+"""Targets of later generations, and what is refused there: by h14 for its two tasks, by others for their constants."""
+
+
+@pytest.mark.parametrize("target", LATER)
+def test_later_generations_have_a_file_of_one_task_for_an_elementwise_layer(target: str) -> None:
+    chance = np.random.default_rng(22)
+    for name, graph in later_operations().items():
+        made = af.hwx.emit(graph, target)
+        if name in LATER[target]:
+            assert [one.reason[:12] for one in made.refused] == ["ANE-EMIT-010"], name
+            continue
+        assert made.whole, name
+        read = read_bytes(write_bytes(made.files[0].container))
+        given = {
+            port.name: (3 * chance.standard_normal(port.shape)).astype(np.float16)
+            for port in read.ports
+            if port.direction is Direction.INPUT
+        }
+        expected = np.asarray(af.compile(graph, target=target)(**given), np.float16)
+        assert af.hwx.execute(read, given).outputs["y"].tobytes() == expected.tobytes(), name
+        (task,) = af.hwx.tasks_of(read)
+        assert lint_tasks((task,)) == (), name
+        assert read.program.text_words == 4 + task.size
+        assert read.words[0] == (target != "h14")
+        assert read.program.debug_events == 16 + (target == "h14")
+
+
+def test_layers_of_later_generations_that_are_several_tasks_are_refused() -> None:
+    x, z = source(*MAP), source(*MAP, name="z")
+    made = af.hwx.emit((x.abs() - z).softmax(-1).abs(), "h16")
+    assert [file.inputs for file in made.files] == [("x",), ("t2", "z"), ("t4",)]
+    assert [one.kind for one in made.refused] == ["softmax"]
+    refused = {
+        (x + z).relu(): "no program of several tasks of the generation is known",
+        x + x: "no program of the generation that reads one tensor twice is known",
+        1.0 - x: "ANE-EMIT-011",
+        source(1, 24, 1, 10, name="row") - x: "no program that repeats this tensor is known",
+    }
+    for graph, reason in refused.items():
+        assert reason in af.hwx.emit(graph, "h16").refused[0].reason
+
+
+def test_generations_and_layouts_without_programs_are_refused() -> None:
+    with pytest.raises(HwxError, match="ANE-EMIT-010: no program of this generation is known"):
+        af.hwx.emit(source(1, 8).relu(), "h19")
+    with pytest.raises(HwxError, match="ANE-EMIT-010: this layout is known of generation 7 alone"):
+        af.hwx.emit(source(1, 8).relu(), "h17s", style="v5")
 
 
 def test_weights_must_be_fp16_numbers() -> None:

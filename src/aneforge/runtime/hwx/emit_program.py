@@ -17,7 +17,7 @@ from aneforge._version import __version__
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.memory.arena import Arena
 from aneforge.errors import HwxError, Location
-from aneforge.formats.hwx.assembly import NO_CONSTANTS, STYLES, Parts, PlannedPort, assemble
+from aneforge.formats.hwx.assembly import FRAMED_PROGRAMS, NO_CONSTANTS, STYLES, Parts, PlannedPort, assemble
 from aneforge.formats.hwx.container import Direction
 from aneforge.formats.hwx.descriptors.codec import encode_tasks
 from aneforge.formats.hwx.emission.draft import link
@@ -29,6 +29,7 @@ from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
 from aneforge.rules.subject import EMISSION, Operation
 from aneforge.runtime.hwx.constant_pool import ConstantPool
+from aneforge.runtime.hwx.framed_layers import single_task
 from aneforge.runtime.hwx.layer_steps import steps_of
 from aneforge.runtime.hwx.move_steps import is_view
 from aneforge.runtime.hwx.step import extent_of
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.graph.graph import GraphLike
     from aneforge.rules.rule import Finding
+    from aneforge.runtime.hwx.framed_layers import SingleTask
     from aneforge.runtime.hwx.step import Step
     from aneforge.targets import Target, TargetLike
 
@@ -56,7 +58,16 @@ INFERRED = (
     "of a known program"
 )
 """What the file says of itself."""
+FRAMED_INFERRED = (
+    "inferred: segments, symbols and places of constants of this generation, of which no whole file was read, "
+    "and tasks with a table or with a repeated tensor, but for those that were read"
+)
+"""What a file of a later generation says of itself."""
 GENERATION = 7
+FRAMED_STYLE = "v9"
+"""Layout of files of later generations."""
+ONE_EVENT_MORE = EMPTY_FRAME = 11
+"""Programs of this generation state one debug event more than their tasks have (hwx-programs 1.4)."""
 CONSTANT_BAR, SCRATCH_BAR, FIRST_PORT_BAR, MOST_PORTS = 1, 3, 4, 28
 SCRATCH_SIZE = 1 << 30
 PAGE = 0x4000
@@ -154,7 +165,7 @@ def emit(graph: GraphLike, target: TargetLike = None, *, style: str = "v9") -> E
     Raises:
         IllegalGraphError: An operation cannot run there.
         NotSupportedError: An operation has no form there.
-        HwxError: The target's tasks are of another generation, or the program keeps states.
+        HwxError: No program of the target's generation is known, or none in this layout, or the program keeps states.
     """
     return emit_compiled(compile_graph(graph, target), style=style)
 
@@ -163,26 +174,86 @@ def emit_compiled(compiled: Compiled, *, style: str = "v9") -> EmittedProgram:
     """Return a compiled program as containers.
 
     `style` is the version of the compiler whose layout the files have; v4 and v5 are what files for the Linux driver
-    are made from.
+    are made from. Of generations after 7 every layer that is one elementwise task has a file of its own.
 
     Raises:
-        HwxError: The target's tasks are of another generation, or the program keeps states.
+        HwxError: No program of the target's generation is known, or none in this layout, or the program keeps states.
     """
     program = compiled.program
+    generation = program.target.descriptor_generation
     expect_values(compiled.graph, "a container of tasks")
-    if program.target.descriptor_generation != GENERATION:
+    if generation is None or generation not in {GENERATION, *FRAMED_PROGRAMS}:
         raise HwxError(
-            "ANE-EMIT-010: whole programs are emitted for generation 7 alone",
-            seen=program.target.descriptor_generation,
+            "ANE-EMIT-010: no program of this generation is known",
+            seen=generation,
+            limit=sorted((GENERATION, *FRAMED_PROGRAMS)),
+            target=program.target.name,
+        )
+    if generation != GENERATION and style != FRAMED_STYLE:
+        raise HwxError(
+            "ANE-EMIT-010: this layout is known of generation 7 alone",
+            seen=f"{style} for generation {generation}",
             target=program.target.name,
         )
     if program.states:
         raise HwxError("ANE-EMIT-013: no program that keeps states is known", seen=[one.name for one in program.states])
     by_name = {layer.name: layer for layer in program.layers}
     order = [by_name[name] for part in compiled.schedule.partitions for name in part.layers]
+    if generation in FRAMED_PROGRAMS:
+        files, refused = emit_alone(program, order, generation)
+        return EmittedProgram(files, refused, outputs_without_ports(program))
     planned, refused = plan_layers(order, compiled.plan)
     files, unfit = emit_parts(program, order, planned, style)
     return EmittedProgram(files, in_order((*refused, *unfit), order), outputs_without_ports(program))
+
+
+def emit_alone(
+    program: Program, order: Sequence[Layer], generation: int
+) -> tuple[tuple[EmittedFile, ...], tuple[RefusedLayer, ...]]:
+    """Return a file of one task for each layer of a later generation that has one, and the other layers."""
+    files: list[EmittedFile] = []
+    refused: list[RefusedLayer] = []
+    for layer in order:
+        try:
+            files.append(emit_single(program, layer, single_task(layer, generation)))
+        except HwxError as error:
+            refused.append(refused_layer(layer, error))
+    return tuple(files), tuple(refused)
+
+
+def emit_single(program: Program, layer: Layer, made: SingleTask) -> EmittedFile:
+    """Return the file of one task; ports have base registers in the order first source, result, second source."""
+    inputs = {port_name(program.inputs, value): value for value in made.sources}
+    name = port_name(program.outputs, layer.result)
+    outputs = {f"{name}_result" if name in inputs else name: layer.result}
+    first, *others = inputs.items()
+    ports = [
+        PlannedPort(port, Direction.OUTPUT if port in outputs else Direction.INPUT, port_shape(value))
+        for port, value in (first, *outputs.items(), *others)
+    ]
+    owner = {0: TaskLayer(layer.name, layer.kind.name)}
+    parts = Parts(
+        cpu_subtype=program.target.cpu_subtype or 0,
+        text=encode_alone(made.task),
+        first_task_words=made.task.size,
+        task_count=1,
+        ports=ports,
+        constants=memoryview(made.constants),
+        constant_symbols=() if made.constants == NO_CONSTANTS else ((f"K{0:064x}", 0),),
+        debug_events=count_events([made.task], "debug_log_events") + (made.task.generation == ONE_EVENT_MORE),
+        log_events=count_events([made.task], "log_events"),
+        largest_estimate=made.task.integer("header.execution_cycles") or 0,
+        identification="\n".join((f"aneforge {__version__}", FRAMED_INFERRED, *layer_lines(owner))),
+        name="main",
+    )
+    return EmittedFile(assemble(parts, STYLES[FRAMED_STYLE]), {0: layer.name}, tuple(inputs), tuple(outputs))
+
+
+def encode_alone(task: Task) -> memoryview:
+    """Return the section of one task after its frame, which begins with 1 but for generation 11 (hwx-programs 2.2)."""
+    words = np.array(encode_tasks([task]), dtype="<u4")
+    words[0] = task.generation != EMPTY_FRAME
+    return memoryview(words.tobytes())
 
 
 def outputs_without_ports(program: Program) -> dict[str, str]:

@@ -30,8 +30,10 @@ from aneforge.targets.task_chains import planar_buffer
 from aneforge.targets.work_units import (
     CORES,
     NEURAL_WIDTH,
+    UnitRows,
     ceil_log2,
     channel_bytes,
+    pass_place,
     patch_log2,
     planar_place,
     second_base,
@@ -78,6 +80,10 @@ class FramedStyle:
     network_id: int = 1
     wide_numbers: bool = True
     """Bias and scale of the planar engine are registers of fp32."""
+    table_in_cores: bool = False
+    """Tables are read by the streams of the cores, as in generation 7; others have a stream for them."""
+    table_kernel: int | None = 0x10082
+    """Configuration of the kernel of a task with a table; None where it is the default."""
     bytes_per_cycle: int
     planes_per_cycle: int = 1 << 30
     """The estimate of time, modelled: bytes and planes of tensors that a cycle moves, fitted on the programs."""
@@ -90,6 +96,9 @@ STYLES: Mapping[int, FramedStyle] = {
         second_source_config=0xE20,
         result_config=0x0100_0E31,
         first_slot=16,
+        table_slot=4,
+        table_in_cores=True,
+        table_kernel=None,
         two_configs=False,
         flat=False,
         configs_by_packet=False,
@@ -163,7 +172,11 @@ def build_framed_binary(generation: int, operator: Operator, extent: Extent, sec
     buffer, other = (planar_buffer(one.channels, one.width) for one in (extent, second))
     mask = broadcast_mask(extent, second)
     if mask and generation == 11:
-        raise HwxError("ANE-EMIT-010: no program of generation 11 with a repeated tensor is known", seen=second)
+        raise HwxError(
+            "ANE-EMIT-010: generation 11 copies a repeated tensor onto the chip first, "
+            "and no program of it with two tasks is known",
+            seen=second,
+        )
     place = planar_place(extent.channels, extent.height, extent.width, sources=2)
     base = second_base(buffer.row, extent.height) if mask else place.second
     tile, end = (extent.height, base + other.row * second.height) if mask else (place.tile, place.end)
@@ -289,9 +302,13 @@ class Split:
 
     cores: int
     tile: int
-    width: int
-    """Pixels of a row that are on chip at a time."""
-    rows_log2: int = 0
+    channel: int
+    """Bytes of one channel of a row on chip."""
+    packed: int
+    """Bytes of all channels of a row."""
+    row: int
+    """Bytes from one row to the next."""
+    unit: UnitRows
     units: int = 0
     """Work units of a tile, less one, where rows of one channel are shared out."""
 
@@ -302,6 +319,16 @@ PLANE_UNITS = 8
 PLANE_WIDTH = 256
 
 
+def pass_split(extent: Extent) -> Split:
+    """Return how generations 8 and 11 share out a task without weights: as generation 7 does (inferred).
+
+    The one convolution of generation 11 that was read has the work unit and the rows of generation 7.
+    """
+    place = pass_place(extent.channels, extent.height, extent.width)
+    cores = min(extent.channels, CORES)
+    return Split(cores, place.tile, place.channel, place.packed, place.row, place.unit or UnitRows(0))
+
+
 def split_of(extent: Extent, *, accumulates: bool) -> Split:
     """Return how a task without weights is shared out on generations 17 and later.
 
@@ -309,30 +336,35 @@ def split_of(extent: Extent, *, accumulates: bool) -> Split:
     would be more than 128 (inferred from ten programs); tasks that need the accumulator take one core.
     """
     if extent.channels > 1:
-        return Split(min(extent.channels, CORES), extent.height, NEURAL_WIDTH)
+        return flat_split(extent, min(extent.channels, CORES), extent.height)
     rows = max(0, min(8 - ceil_log2(extent.width), ceil_log2(extent.height)))
     tile = PLANE_UNITS << rows
     if accumulates or extent.height <= tile:
-        return Split(1, min(extent.height, LONG_TILE), NEURAL_WIDTH)
+        return flat_split(extent, 1, min(extent.height, LONG_TILE))
     if -(-extent.height // tile) > MOST_TILES:
-        return Split(2, LONG_TILE, PLANE_WIDTH, units=1)
-    return Split(CORES, tile, PLANE_WIDTH, rows, PLANE_UNITS - 1)
+        return flat_split(extent, 2, LONG_TILE, PLANE_WIDTH, units=1)
+    return flat_split(extent, CORES, tile, PLANE_WIDTH, rows, PLANE_UNITS - 1)
+
+
+def flat_split(
+    extent: Extent, cores: int, tile: int, width: int = NEURAL_WIDTH, rows_log2: int = 0, units: int = 0
+) -> Split:
+    """Return a split whose rows are not padded; so many pixels of a row are on chip at a time."""
+    channel = channel_bytes(extent.width, width)
+    packed = extent.channels * channel
+    return Split(cores, tile, channel, packed, packed, UnitRows(rows_log2), units)
 
 
 def build_framed_table(generation: int, extent: Extent, *, table: bool, epsilon: float | None = None) -> Task:
-    """Return a task of the neural cores that applies a relu or a table; `epsilon` is that of a reciprocal root."""
+    """Return a task of the neural cores that applies a relu or a table; `epsilon` is that of a reciprocal root.
+
+    For generations 8 and 11 it is inferred: their registers and the streams of a convolution of generation 11 were
+    read, a program with a table was not.
+    """
     style, layout = style_of(generation), layout_of(generation)
-    if generation == 11 and table:
-        raise HwxError("ANE-EMIT-010: no program of generation 11 with a table is known")
     accumulates = epsilon is not None
-    split = (
-        split_of(extent, accumulates=accumulates)
-        if style.flat
-        else Split(min(extent.channels, CORES), extent.height, NEURAL_WIDTH)
-    )
-    channel = channel_bytes(extent.width, split.width)
-    packed = extent.channels * channel
-    tile = tile_rows(split.tile, packed)
+    split = split_of(extent, accumulates=accumulates) if style.flat else pass_split(extent)
+    tile = tile_rows(split.tile, split.row)
     mac = (
         0x10_0000
         | (0x3C if style.flat else 0x1C) << 8
@@ -342,22 +374,34 @@ def build_framed_table(generation: int, extent: Extent, *, table: bool, epsilon:
     active = ceil_log2(split.cores) if extent.channels > 1 else 0
     values: Values = {
         "kernel_source.master": TABLE_KERNEL if table else IDLE_KERNEL,
-        **({"kernel_source.table_config": TABLE_CONFIG, "kernel_source.table_size": TABLE_BYTES} if table else {}),
+        **(table_registers(style, split.cores) if table else {}),
         **geometry(layout, extent, tile),
         **unicast_values(layout),
-        **config_values(style, active, split.rows_log2),
+        **config_values(style, active, split),
         "common.lanes": split.units << 3,
         "common.task_info": style.network_id << 20,
         **({"common.dpe_category": 1} if accumulates else {}),
         **source_registers(style, extent, 1),
-        **chip_registers(style, Buffer(0, channel, packed, packed, packed), packed * tile, None),
-        **({"ne.kernel_config": 0x10082} if table else {}),
+        **chip_registers(
+            style, Buffer(0, split.channel, split.row, split.packed, split.packed), split.row * tile, None
+        ),
+        **({"ne.kernel_config": style.table_kernel} if table and style.table_kernel is not None else {}),
         "ne.mac_config": mac,
         **({"ne.accumulator_bias": epsilon} if epsilon is not None else {}),
         "ne.post_scale": 1.0,
         **result_registers(style, extent),
     }
     return build_framed_task(layout, style, values, extent=extent, sources=1, cores=split.cores, table=table)
+
+
+def table_registers(style: FramedStyle, cores: int) -> Values:
+    """Return the stream of a table, or those of the cores that all read the same one."""
+    if style.table_in_cores:
+        return {
+            "kernel_source.coefficient_config": (TABLE_CONFIG,) * cores,
+            "kernel_source.coefficient_size": (TABLE_BYTES,) * cores,
+        }
+    return {"kernel_source.table_config": TABLE_CONFIG, "kernel_source.table_size": TABLE_BYTES}
 
 
 def unicast_values(layout: Layout) -> Values:
@@ -369,9 +413,10 @@ def unicast_values(layout: Layout) -> Values:
     }
 
 
-def config_values(style: FramedStyle, active: int, rows_log2: int) -> Values:
+def config_values(style: FramedStyle, active: int, split: Split) -> Values:
     """Return the word of cores and work units; generations with flat registers leave out a word of 0."""
-    word = active << 19 | rows_log2 << 16 | (0 if style.flat else 1)
+    unit = split.unit
+    word = active << 19 | unit.most << 16 | unit.least << 12 | unit.preferred << 8 | (0 if style.flat else 1)
     return {"common.config": word} if word or not style.flat else {}
 
 
@@ -469,7 +514,8 @@ def packets(layout: Layout, style: FramedStyle, *, sources: int, table: bool) ->
 
     first, result, second = (style.first_slot + 4 * place for place in range(3))
     if table:
-        yield Record.based(style.table_slot, at("kernel_source.table_base"), (0, 0))
+        base = "kernel_source.kernel_base" if style.table_in_cores else "kernel_source.table_base"
+        yield Record.based(style.table_slot, at(base), (0, 0))
     yield Record.based(first, at("source.source1_base"), (0, 0))
     if sources > 1:
         for _ in itertools.repeat(None, style.base_repeats):
