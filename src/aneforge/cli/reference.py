@@ -89,7 +89,8 @@ def counts_text(counts: Counts) -> str:
 def finding_text(finding: Finding) -> str:
     """Return a finding as one line."""
     node = finding.location.node if finding.location is not None and finding.location.node else ""
-    return f"{finding.rule} {finding.severity}: {finding.op} {node}".rstrip() + f": {finding.message}"
+    subject = node if node.startswith(f"{finding.op} ") else f"{finding.op} {node}".rstrip()
+    return f"{finding.rule} {finding.severity}: {subject}: {finding.message}"
 
 
 def explain(

@@ -13,7 +13,7 @@ from aneforge.records import dataclass
 from aneforge.report.finding_keys import counted_key
 from aneforge.report.gate import STOPPING
 from aneforge.report.model import COREML, NO, SPLIT, YES
-from aneforge.report.numbers import interval_text, percent_text, time_text
+from aneforge.report.numbers import NO_PROGRAM, interval_text, percent_text, time_text
 from aneforge.report.time_shares import HOST
 from aneforge.targets import database
 
@@ -220,7 +220,9 @@ def times_text(targets: Sequence[TargetReport]) -> str:
 
 
 def estimate_text(known: Sequence[Latency]) -> str:
-    """Return predicted times without their intervals: one, or the range of several."""
+    """Return predicted times without their intervals: one, or the range of several; no time where nothing runs."""
+    if not any(one.microseconds for one in known):
+        return NO_PROGRAM
     texts = [time_text(one.microseconds) for one in sorted(known, key=lambda one: one.microseconds)]
     return texts[0] if texts[0] == texts[-1] else range_text(texts[0], texts[-1])
 
@@ -397,6 +399,8 @@ def time_range(report: Report) -> list[str]:
     times = sorted(one.latency.microseconds for one in report.targets if one.latency is not None)
     if not times:
         return []
+    if not times[-1]:
+        return [NO_PROGRAM]
     low, high = time_text(times[0]), time_text(times[-1])
     return [low if low == high else f"{low} to {high}"]
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aneforge.report.model import Latency
 
-__all__ = ["bytes_text", "interval_text", "latency_text", "percent_text", "time_text"]
+__all__ = ["NO_PROGRAM", "bytes_text", "interval_text", "latency_text", "percent_text", "time_text"]
+
+NO_PROGRAM = "no program needed"
+"""What stands for the time of a model whose outputs are its inputs: no program, and no call."""
 
 SCALES = {"µs": 1.0, "ms": 1e3, "s": 1e6}
 """Microseconds of a unit of time."""
@@ -70,7 +73,7 @@ def latency_text(latency: Latency | None) -> str:
     """
     if latency is None:
         return ""
-    text = time_text(latency.microseconds)
     if latency.microseconds <= 0:
-        return text
+        return NO_PROGRAM
+    text = time_text(latency.microseconds)
     return f"{text} ({interval_text(latency.low, latency.high, text.rpartition(' ')[2])})"

@@ -369,3 +369,5 @@ def test_one_of_something_is_not_written_as_several() -> None:
 def test_a_program_without_layers_has_nothing_to_change() -> None:
     report = check(af.input((1, 3, 1, 1), name="image"), ["m1", "m2"])
     assert [target.changes for target in report.targets] == [(), ()]
+    assert "runs on M1, M2, no program needed" in markdown(report)
+    assert "0.0 µs" not in markdown(report)

@@ -102,7 +102,7 @@ def test_tasks_become_operations() -> None:
     constants = np.random.default_rng(0).standard_normal(16 * 0x1240 // 2).astype(np.float16).tobytes()
     lifted = expect_same_bits(container_of(linked(convolution()), TWO, constants=constants), range(4))
     assert operations(lifted) == ["conv", "relu"]
-    assert operations(lift(container_of(linked(copy_task()), TWO))) == []
+    assert operations(lift(container_of(linked(copy_task()), TWO))) == ["identity"]
 
 
 @pytest.mark.parametrize(
@@ -325,6 +325,18 @@ def test_what_a_graph_has_no_operation_for_is_named(name: str) -> None:
     container, message = REFUSED[name]
     with pytest.raises(HwxError, match=message):
         lift(container)
+
+
+def test_a_container_that_copies_is_a_call_and_not_nothing(tmp_path: Path) -> None:
+    x = af.input((1, 16, 8, 8), name="x")
+    file = tmp_path / "copy.hwx"
+    write(af.hwx.emit(x.reshape((1, 16, 8, 8)), "h13").files[0].container, file)
+    graph = af.load_model(file)
+    assert operations(graph) == ["identity"]
+    assert af.cost(graph, "m1").dispatch == af.cost(x.relu(), "m1").dispatch
+    again = af.hwx.emit(graph, "h13")
+    assert again.whole
+    assert af.hwx.tasks_of(again.files[0].container) == af.hwx.tasks_of(read(file))
 
 
 def test_a_container_is_a_model_like_any_other(tmp_path: Path) -> None:

@@ -82,12 +82,18 @@ def lift(container: Container, file: str | None = None) -> Graph:
     program.run(computer)
     return Graph(
         {
-            port.name.removesuffix(OUTPUT_SUFFIX): computer.values.tensor(
-                program.output(port.name), f"port {port.name!r}"
+            port.name.removesuffix(OUTPUT_SUFFIX): computed_output(
+                computer.values.tensor(program.output(port.name), f"port {port.name!r}"),
+                Location(file, node=port.name),
             )
             for port in program.outputs
         }
     )
+
+
+def computed_output(tensor: Tensor, place: Location) -> Tensor:
+    """Return an output; one that is an unchanged input is a copy, for a task of the file writes it."""
+    return Tensor(build("identity", {"x": tensor}, {}, place)) if tensor.op == "input" else tensor
 
 
 class GraphComputer:
