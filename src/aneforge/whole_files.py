@@ -8,15 +8,23 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
+    from typing import BinaryIO
 
-__all__ = ["ABANDONED_SECONDS", "UNFINISHED", "remove_abandoned", "replace_when_written", "write_synced"]
+__all__ = [
+    "ABANDONED_SECONDS",
+    "UNFINISHED",
+    "remove_abandoned",
+    "replace_when_written",
+    "write_synced",
+    "write_together",
+]
 
 UNFINISHED = ".unfinished"
 """How the names of files end that are still being written."""
@@ -61,6 +69,48 @@ def write_synced(target: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_together(files: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
+    """Write files that belong together: all of them appear, in their order, when all are written, or none does.
+
+    Folders that are made for them go again where that fails.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     here = Path(folder) / "new"
+    ...     write_together({here / "a": lambda file: file.write(b"1"), here / "b": lambda file: file.write(b"2")})
+    ...     [one.name for one in sorted(here.iterdir())]
+    ['a', 'b']
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    with made_folders({path.parent for path in files}), ExitStack() as renamed:
+        # What is opened last is renamed first.
+        for path, write in reversed(list(files.items())):
+            unfinished = renamed.enter_context(replace_when_written(path))
+            with unfinished.open("xb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+
+
+@contextmanager
+def made_folders(folders: set[Path]) -> Generator[None]:
+    """Make folders that are not there, and remove them again, where they are empty, if something is raised."""
+    missing = {one for folder in folders for one in (folder, *folder.parents) if not one.exists()}
+    deepest_first = sorted(missing, key=lambda one: -len(one.parts))
+    try:
+        for one in reversed(deepest_first):
+            one.mkdir(exist_ok=True)
+        yield
+    except BaseException:
+        for one in deepest_first:
+            with suppress(OSError):  # others may have put something there
+                one.rmdir()
+        raise
 
 
 def remove_abandoned(target: Path) -> None:

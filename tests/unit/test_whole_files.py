@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
-from aneforge.whole_files import ABANDONED_SECONDS, UNFINISHED, remove_abandoned, replace_when_written, write_synced
+from aneforge.whole_files import (
+    ABANDONED_SECONDS,
+    UNFINISHED,
+    remove_abandoned,
+    replace_when_written,
+    write_synced,
+    write_together,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -30,6 +39,30 @@ def test_what_is_raised_while_a_file_is_written_leaves_the_one_that_was_there(tm
         write_twice(unfinished)
     assert target.read_bytes() == b"first"
     assert names(tmp_path) == ["a.bin"]
+
+
+def fill_the_disk(file: BinaryIO) -> None:
+    file.write(b"half")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("fails", ["weights", "model"])
+def test_of_files_that_belong_together_all_are_replaced_or_none(tmp_path: Path, fails: str) -> None:
+    """New weights beside an old description are neither of the two models."""
+    write_together({tmp_path / "weights": bytes_writer(b"w1"), tmp_path / "model": bytes_writer(b"m1")})
+    new = tmp_path / "made" / "here"
+    for folder in (tmp_path, new):
+        with pytest.raises(OSError, match="No space left"):
+            write_together(
+                {folder / "weights": bytes_writer(b"w2"), folder / "model": bytes_writer(b"m2")}
+                | {folder / fails: fill_the_disk}
+            )
+    assert names(tmp_path) == ["model", "weights"], "no temporary file, and no folder that was made for them"
+    assert [(tmp_path / name).read_bytes() for name in names(tmp_path)] == [b"m1", b"w1"]
+
+
+def bytes_writer(content: bytes) -> Callable[[BinaryIO], object]:
+    return lambda file: file.write(content)
 
 
 def test_names_of_any_length_that_the_system_takes_can_be_written(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.compile import compile_graph
@@ -17,6 +16,7 @@ from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.hazards import encoding_cautions, rule_cautions
 from aneforge.runtime.options import Level
 from aneforge.runtime.saved.files import SUFFIX, write_program_file
+from aneforge.whole_files import write_synced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,10 +122,10 @@ def keep_artifacts(built: Built, folder: Path) -> tuple[str, ...]:
     Raises:
         OSError: A file cannot be written.
     """
-    from aneforge.formats.mil.mil_files import write_mil, write_text, write_whole  # noqa: PLC0415 - few programs are kept
+    from aneforge.formats.mil.mil_files import write_mil  # noqa: PLC0415 - few programs are kept
 
     write_program_file(folder / f"program{SUFFIX}", built.program, built.facts)
-    write_whole(folder / "program.anec", partial(write_text, program_text(built.program)))
+    write_synced(folder / "program.anec", program_text(built.program).encode())
     try:
         write_mil(built.graph, folder)
     except NotSupportedError as error:

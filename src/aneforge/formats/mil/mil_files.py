@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from aneforge.formats.mil.mil_weights import MODEL_PATH
 from aneforge.formats.mil.program import MilProgram
 from aneforge.formats.mil.syntax import Blob, Tuple
 from aneforge.formats.mil.text import MilText, mil_text, text_beside
+from aneforge.whole_files import write_together
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +40,7 @@ def write_mil(
     """Write a graph, its MIL text, or a program that was read, into a folder, and return the path of its model.mil.
 
     Graphs are written as `mil_text` says. A program that was read keeps its text but for spaces, and its weights files
-    bit for bit; the options are for graphs. Each file appears whole or not at all, weights first.
+    bit for bit; the options are for graphs. All files appear, weights first, or none does.
 
     >>> import tempfile
     >>> import aneforge as af
@@ -64,10 +64,8 @@ def write_mil(
             else mil_text(source, port_casts=port_casts, rounded=rounded, alignment=alignment)
         )
         text, files = made.text, {WEIGHTS_FILE: made.weights.write_to}
-    for relative, write in files.items():
-        write_whole(folder / relative, write)
     model = folder / MODEL_FILE
-    write_whole(model, partial(write_text, text))
+    write_together({**{folder / path: write for path, write in files.items()}, model: partial(write_text, text)})
     return model
 
 
@@ -87,8 +85,7 @@ def write_mil_file(source: GraphLike | Retargeted, path: str | os.PathLike[str])
     """
     file, weights = Path(path), weights_beside(Path(path))
     made = text_beside(source, f"{MODEL_PATH}{weights.name}")
-    write_whole(weights, made.weights.write_to)
-    write_whole(file, partial(write_text, made.text))
+    write_together({weights: made.weights.write_to, file: partial(write_text, made.text)})
     return file
 
 
@@ -135,18 +132,6 @@ def copy_blob(blob: BlobFile, file: BinaryIO) -> None:
 def write_text(text: str, file: BinaryIO) -> None:
     """Write the text of a program."""
     file.write(text.encode())
-
-
-def write_whole(path: Path, write: Write) -> None:
-    """Write a file under a temporary name and rename it; on an error nothing is left behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            write(file)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 save_mil = write_mil

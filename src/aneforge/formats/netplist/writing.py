@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from aneforge.errors import GraphError
 from aneforge.formats.netplist.document import Document
@@ -22,6 +19,7 @@ from aneforge.formats.netplist.written_plist import document_bytes
 from aneforge.graph.convert import Converted
 from aneforge.graph.graph import Graph, as_graph, check_name, expect_values
 from aneforge.records import dataclass
+from aneforge.whole_files import write_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,7 +71,7 @@ class Netplist:
     def save(self, directory: str | PathLike[str], *, binary: bool = False) -> Path:
         """Write the description and its weights files into a folder, and return the path of the description.
 
-        Every file is written under another name and renamed, the description last.
+        All files are written under other names and renamed together, the description last.
 
         >>> import tempfile
         >>> import aneforge as af
@@ -87,10 +85,15 @@ class Netplist:
         """
         data = self.data(binary=binary)
         folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in dict.fromkeys(name for network in self.document.networks for name in network.weights):
-            write_file(folder / name, self.chunks(name))
-        return write_file(folder / DESCRIPTION_FILE, [data])
+        names = dict.fromkeys(name for network in self.document.networks for name in network.weights)
+        description = folder / DESCRIPTION_FILE
+        write_together(
+            {
+                **{folder / name: partial(write_chunks, self.chunks(name)) for name in names},
+                description: partial(write_chunks, [data]),
+            }
+        )
+        return description
 
 
 def netplist(
@@ -241,18 +244,6 @@ def with_interleave(document: Document, interleave: int | Mapping[str, int]) -> 
     return replace(document, networks=networks, procedures=procedures)
 
 
-def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> Path:
-    """Write a file under a temporary name and rename it, so that nobody sees a part of it."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as opened:
-            for chunk in chunks:
-                opened.write(chunk)
-            opened.flush()
-            os.fsync(opened.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    return path
+def write_chunks(chunks: Iterable[bytes | memoryview], file: BinaryIO) -> None:
+    """Write a file in parts."""
+    file.writelines(chunks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,14 +11,11 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, NotSupportedError
-from aneforge.formats.netplist import writing
 from aneforge.formats.netplist.reading import load_netplist
 from aneforge.formats.netplist.writing import netplist, save_netplist
 from aneforge.graph.reference import reference
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aneforge.graph.tensor import Tensor
 
 
@@ -69,17 +67,29 @@ def test_nothing_half_written_is_left(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "net.plist").read_bytes() == before
 
 
-def test_the_description_is_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
-    original = writing.write_file
+def test_the_description_appears_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    appeared: list[str] = []
+    original = Path.replace
 
-    def watched(path: Path, chunks: object) -> Path:
-        written.append(path.name)
-        return original(path, chunks)  # pyright: ignore[reportArgumentType] - passed on as it came
+    def watched(path: Path, target: Path) -> Path:
+        appeared.append(target.name)
+        return original(path, target)
 
-    monkeypatch.setattr(writing, "write_file", watched)
+    monkeypatch.setattr(Path, "replace", watched)
     save_netplist(network(), tmp_path)
-    assert written == ["weights.0", "weights.1", "net.plist"]
+    assert appeared == ["weights.0", "weights.1", "net.plist"]
+
+
+def test_a_new_folder_goes_again_where_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was left behind with an empty file of weights."""
+    monkeypatch.setattr("aneforge.formats.netplist.writing.write_chunks", refuse_all)
+    with pytest.raises(OSError, match="the disk is full"):
+        save_netplist(network(), tmp_path / "made" / "net")
+    assert not list(tmp_path.iterdir())
+
+
+def refuse_all(*_: object) -> None:
+    raise OSError("the disk is full")
 
 
 def test_what_cannot_be_written_touches_no_file(tmp_path: Path) -> None:
