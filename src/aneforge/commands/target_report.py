@@ -235,7 +235,8 @@ def less_sure_elsewhere(direct: TargetReport, count: int, placement: Placement) 
     if not count:
         return direct
     whole = count + placement.count(ENGINE)
-    reason = f"Core ML runs {count} of {whole} operations outside of the engine, in arithmetic that is not known here"
+    which = "all operations" if count == whole else f"{count} of {whole} operations"
+    reason = f"Core ML runs {which} outside of the engine, in arithmetic that is not known here"
     found = replace(direct, exactness=str(Exactness.UNKNOWN), exactness_reason=reason)
     if count < whole:
         return found

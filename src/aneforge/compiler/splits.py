@@ -141,12 +141,18 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
     return error
 
 
+def uncut_length(node: Node, length: int | None) -> int:
+    """Return the length of the axis that stops a split; where that is of a part, the longest of the operation."""
+    extents = {extent for value in (*node.types, *(one.type for one in node.sources())) for extent in value.shape}
+    return length if length in extents else max(extents, default=0)
+
+
 def written(node: Node) -> Written:
     """Return an operation as a verdict knows it."""
     return node.op.name, node.location, node.types[0].shape
 
 
-def along_the_axis(node: Node, length: int | None, graph: Graph) -> Iterator[Node]:
+def along_the_axis(node: Node, length: int, graph: Graph) -> Iterator[Node]:
     """Yield an operation that cannot be cut, and what it is connected with by tensors that have its long axis."""
     found, waiting = {node}, [node]
     while waiting:

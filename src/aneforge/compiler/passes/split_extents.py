@@ -11,8 +11,9 @@ from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along, is_reduction, list_reduced_axes
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
-from aneforge.compiler.passes.refusals import refuse_layer
+from aneforge.compiler.passes.refusals import operation_name, refuse_layer
 from aneforge.compiler.passes.tiling import Part, cut_layer, even_parts
+from aneforge.display import number_of
 from aneforge.records import dataclass
 from aneforge.rules.catalogue import explain
 
@@ -125,7 +126,10 @@ def fold(layer: Layer, extents: Extents) -> list[Layer] | None:
     axes: list[int] = []
     for axis, extent in enumerate(x.type.shape):
         bound = extents.bound(x.type.rank, axis)
-        parts = two_factors(extent, bound) if axis in gone and bound is not None and extent > bound else (extent,)
+        # With more axes what was a channel is none.
+        most = min((one for one in (bound, extents.spatial) if one is not None), default=extent)
+        too_long = axis in gone and bound is not None and extent > bound
+        parts = two_factors(extent, most) if too_long else (extent,)
         if parts is None:
             return None
         axes += range(len(shape), len(shape) + len(parts)) if axis in gone else ()
@@ -247,12 +251,16 @@ class SplitExtents(Pass):
 
 def parts_text(layer: Layer, pieces: Sequence[Layer]) -> str:
     """Return what a layer that was too long became."""
-    count = sum(piece.kind is layer.kind for piece in pieces)
+    same = [piece for piece in pieces if piece.kind is layer.kind]
     moves = [piece for piece in pieces if only_moves(piece)]
     moved = sum(piece.result.type.nbytes for piece in moves)
-    whole = "1 part" if count == 1 else f"{count} parts"
-    layers = "1 layer that cuts or joins" if len(moves) == 1 else f"{len(moves)} layers that cut and join"
-    return f"became {whole}, with {layers} ({moved} bytes)"
+    if len(same) == 1 and is_reduction(layer.kind):
+        axes = len(list_reduced_axes(same[0]))
+        around = number_of(len(pieces) - 1, "layer")
+        return f"became one {operation_name(layer)} of {axes} shorter axes, with {around} around it ({moved} bytes)"
+    parts = f"{len(same)} parts" if len(same) > 1 else number_of(len(pieces) - len(moves), "layer")
+    joining = "1 layer that cuts or joins" if len(moves) == 1 else f"{len(moves)} layers that cut and join"
+    return f"became {parts}, with {joining} ({moved} bytes)"
 
 
 def longest(layer: Layer) -> int:

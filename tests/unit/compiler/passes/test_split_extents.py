@@ -77,6 +77,17 @@ def test_a_sum_along_a_long_axis_is_one_along_two() -> None:
     assert_same_meaning(before, after, inputs_of(before))
 
 
+def test_a_sum_over_more_channels_than_there_are_is_one_along_two_axes_that_are_none() -> None:
+    """Both axes must be as short as any other: the second was as long as channels may be, and refused after that."""
+    before = program_of("h13", layer("reduce_sum", {"x": value("x", 1, 70_000, 1, 2)}, "y", axes=(1,)))
+    after = SplitExtents()(before).program
+    assert [one.shape for one in after.layers[1].bottoms] == [(1, 5, 14_000, 1, 2)]
+    assert [note.text for note in after.notes] == [
+        "became one reduce_sum of 2 shorter axes, with 1 layer around it (280000 bytes)"
+    ]
+    assert_same_meaning(before, after, inputs_of(before))
+
+
 @pytest.mark.parametrize(
     ("one", "rule"),
     [
@@ -158,7 +169,7 @@ def test_an_epilogue_that_makes_it_long_becomes_layers() -> None:
     after = SplitExtents()(before).program
     assert_same_meaning(before, after, inputs_of(before), 1e-12)
     assert [note.text for note in after.notes] == [
-        "became 1 part, with 5 layers that cut and join (324 bytes)",
+        "became 4 layers, with 5 layers that cut and join (324 bytes)",
         "a fusion is undone: stages of its epilogue became layers",
     ]
     assert max(extent for made in after.layers if made.kind.name == "tanh" for extent in made.result.shape) == 3
