@@ -87,7 +87,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "formats/mil/dialect.py:CHECKS",
         "formats/mlpackage/mlpackage_dialect.py:CHECKS",
         "formats/mlpackage/mlpackage_dialect.py:NORMS",
-        "formats/mlpackage/element_types.py:SAME_IN_WHOLE",
         "formats/mil/checks.py:encoded_weights_keep_their_shape",
         "formats/mil/checks.py:epsilon_is_of_the_parameters_type",
         "formats/mil/constexpr.py:COMPOSED",
@@ -99,7 +98,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "analysis/divergence/graphs.py:order_bound",
         "analysis/heuristic.py:PRODUCTS",
         "analysis/heuristic.py:SIZES",
-        "rules/nodes.py:PASSING_A_STATE",
         "optimise/rescaling/",
     ),
     "builds the programs whose figures were published, by the names that the figures have": (

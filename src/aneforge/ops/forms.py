@@ -65,6 +65,7 @@ class Domain:
 
 EVERYWHERE = Domain()
 ELEMENTWISE = frozenset({Trait.ELEMENTWISE})
+COMPARING = frozenset({Trait.COMPARING})
 
 
 def unary(
@@ -149,6 +150,7 @@ def binary(
 def comparison(name: str, summary: str, meaning: Callable[..., Array], **details: Unpack[Details]) -> Op:
     """Return an operation that compares pairs of elements; the result is bool."""
     details["codomain"] = UNIT
+    details["traits"] = COMPARING
     return binary(
         name,
         Category.LOGIC,

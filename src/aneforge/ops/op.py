@@ -100,6 +100,8 @@ class Trait(StrEnum):
     """It divides what a window sees by a count."""
     BOUNDING = "bounding"
     """It leaves the numbers of some interval as they are."""
+    COMPARING = "comparing"
+    """It says how numbers compare, or how many there are: the same in every element type that holds them."""
     DATA_SHAPE = "data shape"
     """The shape of its result depends on the values; the inferred type is the largest there can be."""
     CONVOLUTION = "convolution"
@@ -120,6 +122,10 @@ class Trait(StrEnum):
     """It can put a mask on what a softmax reads, or takes one itself."""
     MATRIX_PRODUCT = "matrix product"
     """It multiplies matrices along the last two axes."""
+    NORMALISING = "normalising"
+    """It divides by the root of a sum or mean of squares."""
+    PASSING_A_STATE = "passing a state"
+    """Its result is the state that the first operand is whose elements it moves."""
     PLACES = "places"
     """Its results are places of elements of `x`."""
     POOLING = "pooling"
@@ -140,6 +146,8 @@ class Trait(StrEnum):
     """It cuts a part out, at places that attributes say."""
     SQUARING_SUM = "squaring sum"
     """It adds squares, or squares a sum."""
+    STANDARDISING = "standardising"
+    """It takes the mean off and divides by the root of the variance."""
 
 
 @dataclass(frozen=True, slots=True)

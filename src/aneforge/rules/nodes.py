@@ -29,13 +29,6 @@ STORED_WEIGHT, STORED_DTYPE = "dequantize", "int8"
 """The operation that is taken into the weights of whatever reads it, and the element type for which that is so."""
 
 RING_BUFFER_WRITE = "tensor_to_circular_buffer"
-PASSING_A_STATE = {
-    "read_state": "input",
-    "tensor_buffer_to_tensor": "buffer",
-    "tensor_to_tensor_buffer": "x",
-    RING_BUFFER_WRITE: "buffer",
-}
-"""Operations whose result is the state that the operand of this name is."""
 
 SOFTPLUS = frozenset({"softplus", "softplus_parametric"})
 SOFTMAX, ATTENTION = "softmax", "sdpa"
@@ -198,6 +191,7 @@ def indexed_extent(node: Node) -> int:
 
 def is_live_state(value: Argument | None) -> bool:
     """Return whether a value of a graph is a state, as it was or after a ring buffer was written."""
-    while isinstance(value, Output) and value.node.op.name in PASSING_A_STATE:
-        value = value.node.operands.get(PASSING_A_STATE[value.node.op.name])
+    while isinstance(value, Output) and Trait.PASSING_A_STATE in value.node.op.traits:
+        movement = value.node.op.movement
+        value = None if movement is None else value.node.operands.get(movement.operands[0])
     return isinstance(value, Output) and value.node.op.name == "state"

@@ -85,6 +85,7 @@ SHOWN = {Trait.BOUNDING, Trait.ELEMENTWISE, Trait.POOLING, Trait.RANDOM, Trait.R
 TRAITS = {
     Trait.ARG_REDUCTION: "argmax reduce_argmax reduce_argmin",
     Trait.AVERAGING: "avg_pool",
+    Trait.COMPARING: "equal greater greater_equal less less_equal not_equal shape sign",
     Trait.CONVOLUTION: "conv conv_transpose dynamic_conv ne_conv",
     Trait.DATA_SHAPE: "non_zero",
     Trait.EXTREME: "max_pool maximum minimum reduce_max reduce_min",
@@ -95,6 +96,8 @@ TRAITS = {
     Trait.LIST: "list_scatter list_write make_list",
     Trait.MASKING: "add adds sdpa select sub",
     Trait.MATRIX_PRODUCT: "bmm bmm_w matmul ne_matmul",
+    Trait.NORMALISING: "channel_layer_norm group_norm instance_norm l2_norm layer_norm rms_norm",
+    Trait.PASSING_A_STATE: "read_state tensor_buffer_to_tensor tensor_to_circular_buffer tensor_to_tensor_buffer",
     Trait.PLACES: "argmax argsort global_arg_min_max reduce_argmax reduce_argmin",
     Trait.REDUCTION: "reduce_max reduce_mean reduce_min reduce_sum",
     Trait.RESIZING: "resize resize_bilinear resize_nearest_neighbor upsample upsample_bilinear "
@@ -102,6 +105,7 @@ TRAITS = {
     Trait.SCATTERING: "scatter scatter_along_axis scatter_nd",
     Trait.SLICING: "crop input_view slice_by_index slice_by_size split",
     Trait.SQUARING_SUM: "l2_pool reduce_l2_norm reduce_sum_square sq_after_reduce",
+    Trait.STANDARDISING: "channel_layer_norm group_norm instance_norm layer_norm",
 }
 
 

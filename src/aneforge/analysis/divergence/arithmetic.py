@@ -62,8 +62,6 @@ SQUARES = ("sqr", "mult")
 """Layers that are squares, or can be."""
 FEW_TERMS = 1
 """So few terms have one order, and are not rounded."""
-STANDARDISING = ("layer_norm", "instance_norm")
-"""Layers that divide by the root of a variance and an epsilon."""
 EXPANDED_EXACTLY = ("dense", "palette", "sparse")
 """Encodings whose numbers are fp16 whether they stream or fold: nothing is rounded."""
 
@@ -194,7 +192,8 @@ def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
         _, read = next(iter(layer.refs()))
         if adds_products(target, call.integer("axis"), read.type.rank):
             return Arithmetic(order=BY_PRODUCTS)
-    epsilon = find_added_epsilon(target, layer.number("epsilon")) if layer.kind.name in STANDARDISING else None
+    standardises = call is not None and Trait.STANDARDISING in find_op(call.op).traits
+    epsilon = find_added_epsilon(target, layer.number("epsilon")) if standardises else None
     if terms_of(layer) <= FEW_TERMS:
         return Arithmetic(epsilon=epsilon)
     order = str(switch(target, "reduction_order"))

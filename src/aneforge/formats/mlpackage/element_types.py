@@ -25,6 +25,7 @@ from aneforge.graph.precision import list_element_types, retype_graph, too_large
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.op import Trait
 from aneforge.ops.types import value_range
 from aneforge.records import dataclass
 
@@ -40,16 +41,8 @@ NARROW: dict[str, str] = {**dict.fromkeys(("int64", "uint32", "uint64"), WHOLE),
 """Element types that Core ML has no tensors of, and what they become."""
 SMALL = frozenset({"bool", "int8", "int16", "uint8", "uint16"})
 """Element types whose every number int32 holds, and that Core ML casts to it and back."""
-SAME_IN_WHOLE = frozenset(
-    {
-        *("equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "sign"),
-        *("maximum", "minimum", "reduce_max", "reduce_min", "select", "band_part"),
-        *("argsort", "non_zero", "one_hot", "reduce_argmax", "reduce_argmin", "shape", "topk"),
-        *("flatten2d", "gather", "gather_along_axis", "gather_nd", "split", "tile"),
-        *("crop_resize", "reverse_sequence", "scatter", "scatter_along_axis", "scatter_nd"),
-    }
-)
-"""Operations that compare numbers, choose among them, move them or take them for places: int32 gives the same."""
+ANY_TYPE = frozenset({Trait.COMPARING, Trait.INDICES})
+"""What operations do whose results are the same whatever element type holds the numbers."""
 CHOOSING_MODES = ("update", "max", "min")
 """Modes of scattering that compute no new number."""
 LISTED = 4
@@ -194,8 +187,7 @@ def in_whole_numbers(node: Node, operands: Mapping[str, Argument]) -> Sequence[T
 
 def refuse_operands(node: Node) -> frozenset[str]:
     """Return the operands that Core ML takes as int32 and not as they are, where that gives the same."""
-    mode = node.attributes.get("mode", "update") if node.op.name.startswith("scatter") else "update"
-    if node.op.name not in SAME_IN_WHOLE or mode not in CHOOSING_MODES:
+    if not is_same_in_whole(node):
         return frozenset()
     taken = parameters_at(public_operations().get(str(node.op.mil_name), {}), OPSETS[-1]) or {}
     return frozenset(
@@ -203,6 +195,19 @@ def refuse_operands(node: Node) -> frozenset[str]:
         for name, value in node.values()
         if value.type.dtype in SMALL and is_refused(value.type.dtype, taken.get(name, ANY))
     )
+
+
+def is_same_in_whole(node: Node) -> bool:
+    """Return whether a node compares numbers, chooses among them, moves them or takes them for places.
+
+    >>> import aneforge as af
+    >>> x = af.input((2, 3))
+    >>> [is_same_in_whole(y.node) for y in (x.greater(x), x.amax(axis=1), x.transpose((1, 0)), x.sum(axis=1))]
+    [True, True, True, False]
+    """
+    if Trait.SCATTERING in node.op.traits:
+        return node.attributes["mode"] in CHOOSING_MODES
+    return node.op.movement is not None or bool(node.op.traits & ANY_TYPE)
 
 
 def is_refused(dtype: str, taken: str) -> bool:

@@ -113,6 +113,7 @@ SIGN = unary(
     "−1, 0 or 1",
     np.sign,
     dtypes=NUMBERS,
+    traits=frozenset({Trait.COMPARING}),
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=F2,

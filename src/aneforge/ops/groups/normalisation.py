@@ -15,7 +15,7 @@ from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import euclidean_length, reshape_along
 from aneforge.ops.common import AXES, F2, LIKELY_BRIDGE_F2, LIKELY_F2, epsilon_attribute
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
     divisible,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CATEGORY = Category.NORMALISATION
+NORMALISING = frozenset({Trait.NORMALISING})
+STANDARDISING = NORMALISING | {Trait.STANDARDISING}
 EPSILONS = (0.0, 1e-5, 0.5)
 
 EPSILON = epsilon_attribute(1e-5)
@@ -230,6 +232,7 @@ LAYER_NORM = Op(
     meaning=layer_norm,
     sample=sample_layer_norm,
     surface=Surface.FUSED,
+    traits=STANDARDISING,
     support=F2,
     decompositions=lambda: (
         decompositions.norms.LAYER_MEANS,
@@ -275,6 +278,7 @@ INSTANCE_NORM = Op(
     meaning=instance_norm,
     sample=sample_instance_norm,
     surface=Surface.FUSED,
+    traits=STANDARDISING,
     support=replace(F2, gate="instance_norm_support"),
     decompositions=lambda: (
         decompositions.norms.INSTANCE_MEANS,
@@ -328,6 +332,7 @@ CHANNEL_LAYER_NORM = Op(
     sample=sample_channel_layer_norm,
     surface=Surface.FUSED,
     in_mil=False,
+    traits=STANDARDISING,
     support=F2,
     catalogued=False,
     decompositions=lambda: (decompositions.norms.CHANNEL_MEANS,),
@@ -373,6 +378,7 @@ GROUP_NORM = Op(
     sample=sample_group_norm,
     surface=Surface.FUSED,
     in_mil=False,
+    traits=STANDARDISING,
     support=F2,
     catalogued=False,
     decompositions=lambda: (decompositions.norms.GROUP_MEANS, decompositions.norms.GROUP_SUMS),
@@ -414,6 +420,7 @@ L2_NORM = Op(
     meaning=l2_norm,
     sample=sample_l2_norm,
     surface=Surface.FUSED,
+    traits=NORMALISING,
     support=F2,
     decompositions=lambda: (decompositions.norms.LENGTH,),
     in_mil=True,
@@ -453,6 +460,7 @@ RMS_NORM = Op(
     sample=sample_rms_norm,
     surface=Surface.FUSED,
     in_mil=False,
+    traits=NORMALISING,
     support=F2,
     catalogued=False,
     decompositions=lambda: (decompositions.norms.SCALED_LENGTH,),

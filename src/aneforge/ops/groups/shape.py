@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import AXES, BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE, axis_attribute
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_rank, normalise_axes, own_type
@@ -400,6 +400,7 @@ SHAPE = Op(
     operands=(Operand("x"),),
     infer=shape_type,
     meaning=extents,
+    traits=frozenset({Trait.COMPARING}),
     codomain=FROM_ZERO,
     sample=sample_any,
     support=NOWHERE,

@@ -14,7 +14,7 @@ from aneforge.errors import GraphError
 from aneforge.ops import gradients
 from aneforge.ops.arithmetic import return_unchanged
 from aneforge.ops.common import F2, axis_attribute
-from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import common_dtype, normalise_axis, own_type
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.STATE
+PASSING_A_STATE = frozenset({Trait.PASSING_A_STATE})
 OFFSET = Attribute("offset", AttributeKind.INTEGER, 0)
 AXIS = axis_attribute(0)
 MOVER = Support(floor=2, mil_since=None, mil_otherwise=MilStatus.INTERNAL)
@@ -130,6 +131,7 @@ READ_STATE = Op(
     infer=own_type,
     meaning=return_unchanged,
     sample=sample_read_state,
+    traits=PASSING_A_STATE,
     movement=Movement(("input",)),
     opset="ios18",
     support=F2,
@@ -158,6 +160,7 @@ TENSOR_BUFFER_TO_TENSOR = Op(
     infer=own_type,
     meaning=return_unchanged,
     sample=sample_buffer,
+    traits=PASSING_A_STATE,
     movement=Movement(("buffer",)),
     opset="ios18",
     support=MOVER,
@@ -172,6 +175,7 @@ TENSOR_TO_TENSOR_BUFFER = Op(
     infer=own_type,
     meaning=return_unchanged,
     sample=sample_tensor,
+    traits=PASSING_A_STATE,
     movement=Movement(),
     opset="ios18",
     support=LIKELY_MOVER,
@@ -202,6 +206,7 @@ TENSOR_TO_CIRCULAR_BUFFER = Op(
     infer=circular_write_type,
     meaning=circular_write,
     sample=sample_circular_write,
+    traits=PASSING_A_STATE,
     movement=Movement(("buffer", "x")),
     opset="ios18",
     support=MOVER,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.graph.graph import STATE
 from aneforge.graph.node import Output
+from aneforge.ops.results import Taking
 from aneforge.ops.types import is_float
 from aneforge.optimise.compress.weighted_products import CONVOLUTIONS, MATRIX_PRODUCTS
 
@@ -22,8 +23,6 @@ __all__ = [
     "find_state_readers", "get_bias", "get_second", "get_sizing_tensors",
 ]  # fmt: skip
 
-MOVEMENTS = frozenset({"reshape", "transpose", "expand_dims", "squeeze", "slice_by_index", "slice_by_size"})
-"""Operations that leave every element as it is, and have one tensor to read."""
 PRODUCTS = CONVOLUTIONS | MATRIX_PRODUCTS | {"linear", "conv_transpose"}
 """Operations whose sums are of products of two operands, and nothing else."""
 ATTENTION = frozenset({"sdpa"})
@@ -95,11 +94,26 @@ def find_host(value: Output, graph: Graph, leaving: set[Key]) -> Node | None:
     if (value.node, value.index) in leaving:
         return None
     node = value.node
-    while node.op.name in MOVEMENTS and len(node.sources()) == 1:
+    while moves_one_tensor(node):
         node = node.sources()[0].node
         if len(graph.consumers[node]) != 1 or (node, 0) in leaving:
             return None
     return node if node.op.name in HOSTS and is_float(node.types[0].dtype) else None
+
+
+def moves_one_tensor(node: Node) -> bool:
+    """Return whether every result of a node is an element of the one tensor that it reads, or zero.
+
+    >>> import aneforge as af
+    >>> x = af.input((2, 4))
+    >>> [moves_one_tensor(y.node) for y in (x.reshape((8,)), x.reverse((1,)), af.split(x, 2, axis=1)[0], x.relu())]
+    [True, True, False, False]
+    """
+    movement = node.op.movement
+    if movement is None or movement.taking is not Taking.PLACED or any(movement.added(node.attributes)):
+        return False
+    moved = all(isinstance(node.operands.get(name), Output) for name in movement.operands)
+    return moved and len(node.sources()) == len(node.types) == 1
 
 
 def find_state_readers(graph: Graph) -> frozenset[Node]:

@@ -8,6 +8,8 @@ from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingType
 
 from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
+from aneforge.ops.op import Trait
+from aneforge.ops.table import ops_with
 from aneforge.optimise.rescaling.engine_errors import GraphErrors, evaluate_exactly
 from aneforge.optimise.rescaling.error_changes import Expected
 from aneforge.optimise.rescaling.rescaling_policy import policy
@@ -19,7 +21,7 @@ from aneforge.optimise.rescaling.sample_inputs import (
     redraw_sets,
     resize_sample,
 )
-from aneforge.optimise.rescaling.scale_norms import NORMS, describe_lost_squares
+from aneforge.optimise.rescaling.scale_norms import describe_lost_squares
 from aneforge.optimise.rescaling.trial_loop import TrialBasis, TrialLoop
 from aneforge.targets import resolve
 
@@ -95,7 +97,7 @@ def rescale_graph(
     remarks = tuple(
         f"{one.name} {one.op}: {describe_lost_squares(one.exponents[0])}"
         for one in products
-        if one.op in NORMS and one.exponents[0] < 0
+        if one.op in ops_with(Trait.NORMALISING) and one.exponents[0] < 0
     )
     return Rescaled(
         loop.graph,

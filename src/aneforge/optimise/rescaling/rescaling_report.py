@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.engine.execution.epilogue import ONE_ROUNDING
-from aneforge.optimise.rescaling.scale_norms import NORMS
+from aneforge.ops.op import Trait
+from aneforge.ops.table import ops_with
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Rescaled:
 
     def __str__(self) -> str:
         bounds = f"bounds {self.source}, {self.safety_bits} bits of safety"
-        what = "products and norms" if any(one.op in NORMS for one in self.products) else "products"
+        norms = ops_with(Trait.NORMALISING)
+        what = "products and norms" if any(one.op in norms for one in self.products) else "products"
         lines = [f"rescaled for {self.target} ({bounds}): {len(self.applied)} of {len(self.products)} {what}"]
         lines += [f"  {product}" for product in self.products]
         lines += [f"  output {output}" for output in self.outputs]

@@ -15,6 +15,7 @@ import numpy as np
 
 from aneforge.engine.normalisation import find_added_epsilon
 from aneforge.graph.node import Output
+from aneforge.ops.op import Trait
 from aneforge.ops.shapes import normalise_axes, reduced_axes
 from aneforge.optimise.rescaling.engine_errors import Reading
 from aneforge.optimise.rescaling.graph_edits import Edit
@@ -36,11 +37,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["NORMS", "SharedNorms", "describe_lost_squares", "find_norms", "limit_norm"]
+__all__ = ["SharedNorms", "describe_lost_squares", "find_norms", "limit_norm"]
 
-STANDARDISING = frozenset({"channel_layer_norm", "group_norm", "instance_norm", "layer_norm"})
-"""Norms that take the mean off first."""
-NORMS = STANDARDISING | {"l2_norm", "rms_norm"}
 MOST_SQUARES = MOST_OPERAND
 """What the squares of a row may add up to; norms that divide by their number bear more, which is not counted on."""
 KEPT_SQUARES = 2.0**-8
@@ -91,7 +89,7 @@ class SharedNorms(SharedTensor):
             is_added(node.number("epsilon") * 4.0**exponent, situation.target)
             or node.number("epsilon") < EPSILON_COUNTS * least_variance(node, self.shared, situation)
             for node in self.nodes
-            if node.op.name in STANDARDISING
+            if Trait.STANDARDISING in node.op.traits
         )
 
     def propose_by(self, exponent: int, reaches: dict[Node, float], observed: Observed) -> Proposal:
@@ -139,7 +137,7 @@ def find_norms(graph: Graph) -> tuple[SharedNorms, ...]:
     found: dict[tuple[Node, int], list[tuple[Node, str]]] = {}
     for node in graph.nodes:
         x = node.operands.get("x")
-        if node.op.name in NORMS and isinstance(x, Output):
+        if Trait.NORMALISING in node.op.traits and isinstance(x, Output):
             found.setdefault((x.node, x.index), []).append((node, "x"))
     leaving, readers = find_leaving(graph), find_readers(graph)
     return tuple(
@@ -179,12 +177,12 @@ def measure_rows(node: Node, shared: Output, observed: Observed) -> tuple[float,
     """
     rows = split_rows(node, observed.seen[0][shared.node, shared.index])
     most, seen = observed.bound(shared), float(np.abs(rows).max(initial=0.0))
-    if node.op.name in STANDARDISING:
+    if Trait.STANDARDISING in node.op.traits:
         rows = rows - rows.mean(axis=1, keepdims=True)
     sums = np.square(rows).sum(axis=1)
     typical = math.sqrt(float(np.median(sums)) / rows.shape[1])
     if observed.proven or not seen:
-        distance = 2 * most if node.op.name in STANDARDISING else most
+        distance = 2 * most if Trait.STANDARDISING in node.op.traits else most
         return rows.shape[1] * distance * distance, typical
     return float(sums.max()) * (most / seen) ** 2, typical
 

@@ -12,9 +12,9 @@ import pytest
 import aneforge as af
 from aneforge.errors import AneforgeError, NotSupportedError, PrecisionWarning
 from aneforge.formats.mlpackage.element_types import (
-    SAME_IN_WHOLE,
     SMALL,
     in_package_types,
+    is_same_in_whole,
     refuse_operands,
     with_casts,
 )
@@ -245,9 +245,14 @@ def test_scattered_sums_of_small_numbers_are_left_as_they_are(mode: str, *, is_c
 def test_samples_of_all_types_keep_their_meaning() -> None:
     """Types are changed and ports become integers, and every sample of an operation that is taken so agrees."""
     compared = 0
-    for name in sorted(SAME_IN_WHOLE):
+    for name, op in ops().items():
         for seed in range(12):
-            graph = one_operation(ops()[name], np.random.default_rng(seed))
+            try:
+                graph = one_operation(op, np.random.default_rng(seed))
+            except AneforgeError:
+                break
+            if not any(map(is_same_in_whole, graph.nodes)):
+                break
             try:
                 taken = with_casts(in_package_types(graph).graph)
             except AneforgeError as error:
