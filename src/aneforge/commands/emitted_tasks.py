@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.descriptors.meaning import meaning
 from aneforge.formats.hwx.program_tasks import tasks_of
@@ -65,5 +66,9 @@ def registers_of(task: Task, found: TaskMeaning) -> str:
     """Return what a task's registers say of its place: rows on chip, pieces of work, tensors in memory."""
     row, tile = (task.integer(name) or 0 for name in ("l2.source1_l2_row", "common.tile_height"))
     most = task.integer("common.rows_most_log2") or 0
-    pieces = f"work unit of up to {1 << most} rows" if found.patch is None else "patch of {}×{}".format(*found.patch)
-    return f"row stride {row:#x}, tile of {tile} rows, {pieces}; {found.places}"
+    pieces = (
+        f"work unit of up to {number_of(1 << most, 'row')}"
+        if found.patch is None
+        else "patch of {}×{}".format(*found.patch)
+    )
+    return f"row stride {row:#x}, tile of {number_of(tile, 'row')}, {pieces}; {found.places}"

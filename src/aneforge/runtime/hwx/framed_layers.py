@@ -35,6 +35,10 @@ class SingleTask:
     constants: bytes = NO_CONSTANTS
 
 
+KINDS = frozenset({*PAIRS, *TABLES, "relu", "abs", "rsqrt", "leaky_relu", "gain_offset_control"})
+"""Kinds of layers that are one task."""
+
+
 def single_task(layer: Layer, generation: int) -> SingleTask:
     """Return a layer as one task of a later generation.
 
@@ -42,9 +46,11 @@ def single_task(layer: Layer, generation: int) -> SingleTask:
         HwxError: No program of one task computes it; the message begins with the id of a rule.
     """
     check_types(layer)
+    if layer.kind.name not in KINDS:
+        raise HwxError("ANE-EMIT-010: no program of this operation of the generation is known", seen=layer.kind.name)
     stages = [slot.value for slot, _ in layer.epilogue]
     if stages:
-        raise several_tasks(stages)
+        raise several_tasks(", ".join(stages))
     if layer.kind.name in PAIRS:
         return pair_task(layer, generation)
     return one_tensor_task(layer, generation)
@@ -76,10 +82,8 @@ def one_tensor_task(layer: Layer, generation: int) -> SingleTask:
                 raise HwxError("ANE-EMIT-011: no program of the generation with a gain and an offset is known")
             ((name, number),) = given.items()
             return SingleTask(framed_one_source(generation, extent, {GAINS[name]: number}), (source,))
-        case name if name in TABLES:
+        case name:
             return with_table(generation, extent, source, table_bytes(TABLES[name]))
-        case other:
-            raise HwxError("ANE-EMIT-010: no program of this operation of the generation is known", seen=other)
 
 
 GAINS = {"gain": "pe.scale", "offset": "pe.bias"}
