@@ -65,10 +65,10 @@ def emission_of(compiled: Compiled, carried: Mapping[str, tuple[int, ...]]) -> E
 def registers_of(task: Task, found: TaskMeaning) -> str:
     """Return what a task's registers say of its place: rows on chip, pieces of work, tensors in memory."""
     row, tile = (task.integer(name) or 0 for name in ("l2.source1_l2_row", "common.tile_height"))
-    most = task.integer("common.rows_most_log2") or 0
-    pieces = (
-        f"work unit of up to {number_of(1 << most, 'row')}"
-        if found.patch is None
-        else "patch of {}×{}".format(*found.patch)
-    )
-    return f"row stride {row:#x}, tile of {number_of(tile, 'row')}, {pieces}; {found.places}"
+    words = [f"row stride {row:#x}", f"tile of {number_of(tile, 'row')}"]
+    if found.patch is not None:
+        words.append("patch of {}×{}".format(*found.patch))
+    elif task.layout.has("common.rows_most_log2"):
+        most = task.integer("common.rows_most_log2") or 0
+        words.append(f"work unit of up to {number_of(1 << most, 'row')}")
+    return f"{', '.join(words)}; {found.places}"

@@ -84,6 +84,16 @@ def test_layers_stand_beside_their_tasks(tmp_path: Path) -> None:
     assert {task: layer.name for task, layer in noted.items()} == dict(af.hwx.emit(graph, "m1").files[1].layers)
 
 
+def test_a_report_has_tasks_of_every_generation_of_which_programs_are_known() -> None:
+    x = af.input((1, 16, 1, 8), name="x")
+    chips = ["m1", "m2", "m3", "m4", "m5", "a19"]
+    for graph, unit in ((x.relu(), "NE"), (x * 0.3, "PE")):
+        report = check(graph, chips, CheckOptions(tasks=True))
+        found = [one.emission for one in report.targets]
+        assert [[task.engine for task in one.tasks] if one else one for one in found] == [[unit]] * len(chips)
+        assert all(one and ", tile of 1 row" in one.tasks[0].registers for one in found)
+
+
 def test_a_report_has_tasks_where_they_are_asked_for() -> None:
     graph = af.input((1, 16, 8, 8), name="x").tanh().max_pool(2).reshape((1, 256))
     plain, asked = (check(graph, ["m1", "m4", "m6"], CheckOptions(tasks=tasks)) for tasks in (False, True))

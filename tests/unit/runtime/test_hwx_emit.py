@@ -14,7 +14,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import HwxError
-from aneforge.formats.hwx.container import Direction
+from aneforge.formats.hwx.container import Direction, Segment
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.formats.hwx.read_hwx import read_bytes
@@ -465,6 +465,14 @@ def test_the_emitter_places_nothing_itself(repository: Path) -> None:
                 continue
             tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             assert not placing & {node.id for node in tree if isinstance(node, ast.Name)}, path
+
+
+def test_weights_have_a_symbol_for_each_core_and_a_table_has_one() -> None:
+    x = af.conv(source(1, 8, 4, 4), weights(24, 8, 1, 1)).sigmoid()
+    container = af.hwx.emit(x, "m1").files[0].container
+    names = [one.name for one in container.symbols if one.name.startswith("K")]
+    assert names == [*(f"K{0:064x}_ne_{core}" for core in range(16)), f"K{1:064x}"]
+    assert len(container.bodies(Segment)[-1].sections[0].relocations) == 32
 
 
 def test_outputs_without_a_port_of_their_own_are_named() -> None:

@@ -20,6 +20,7 @@ from aneforge.errors import HwxError, Location
 from aneforge.formats.hwx.assembly import FRAMED_PROGRAMS, NO_CONSTANTS, STYLES, Parts, PlannedPort, assemble
 from aneforge.formats.hwx.container import Direction
 from aneforge.formats.hwx.descriptors.codec import encode_tasks
+from aneforge.formats.hwx.descriptors.meaning import meaning
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surface_of
 from aneforge.formats.hwx.layer_notes import TaskLayer, layer_lines
@@ -491,7 +492,7 @@ def parts_of(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, identifica
         task_count=len(tasks),
         ports=ports,
         constants=memoryview(pool.content() or NO_CONSTANTS),
-        constant_symbols=[(f"K{task:064x}_ne_{core}", place) for task, core, place, _ in streams],
+        constant_symbols=[symbol for task in tasks for symbol in symbols_of(task)],
         relocations=[word for _, _, _, word in streams],
         scratch=max(homes.scratch, PAGE if names_scratch else 0),
         live_scratch=homes.scratch,
@@ -512,6 +513,17 @@ def bars_of(task: Task) -> set[int | None]:
     """Return the base registers that a task names."""
     names = ("source1", "source2", "result", "kernel")
     return {task.integer(f"header.{name}_bar") for name in names if task.flag(f"header.{name}_bar_enable")}
+
+
+def symbols_of(task: Task) -> Iterable[tuple[str, int]]:
+    """Yield names and places of constants: one for each core's weights, one in all for a table that all cores read."""
+    name = f"K{task.integer('header.task_id') or 0:064x}"
+    streams = list(streams_of(task))
+    if streams and meaning(task).kernel is None:
+        yield name, streams[0][2]
+        return
+    for _, core, place, _ in streams:
+        yield f"{name}_ne_{core}", place
 
 
 def streams_of(task: Task) -> Iterable[tuple[int, int, int, int]]:
