@@ -130,9 +130,9 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
     node = None if made_of is None else fused_with(made_of, names)
     where = f" at {node.location}" if node is not None and node.location else ""
     reason = f"{node.op.name}{where}: {refusal.obstacle}" if node is not None else refusal.obstacle or refusal.message
-    refusal.uncut = (
-        frozenset() if node is None else frozenset(map(written, along_the_axis(node, refusal.length, graph)))
-    )
+    if node is not None:
+        length = uncut_length(node, refusal.length)
+        refusal.length, refusal.uncut = length, frozenset(map(written, along_the_axis(node, length, graph)))
     stopped = [one for one in with_refusal(verdict, refusal).findings if one.severity is Severity.OVERSIZE]
     own = [one for one in stopped if node is not None and (one.op, one.location) == (node.op.name, node.location)]
     stopping = stopped_by(refusal, own) or stopped
@@ -144,7 +144,7 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
 def uncut_length(node: Node, length: int | None) -> int:
     """Return the length of the axis that stops a split; where that is of a part, the longest of the operation."""
     extents = {extent for value in (*node.types, *(one.type for one in node.sources())) for extent in value.shape}
-    return length if length in extents else max(extents, default=0)
+    return length if length is not None and length in extents else max(extents, default=0)
 
 
 def written(node: Node) -> Written:

@@ -123,11 +123,18 @@ def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, Attribute
 
 
 def reduction_times_zero(node: Node) -> str | None:
-    """Return the name of the reduction that a node multiplies by 0, if it does so."""
-    value = node.operands.get("x") if node.op.name == "muls" and node.attributes.get("k") == 0 else None
-    if not isinstance(value, Output) or value.node.op.category is not Category.REDUCTION:
+    """Return the name of the reduction that a node multiplies by 0, if it does so: a constant of one number is one."""
+    if node.op.name == "muls":
+        reduced = node.operands.get("x") if node.attributes.get("k") == 0 else None
+    elif node.op.name == "mul":
+        reduced = next((one for _, one in node.values() if isinstance(one, Output)), None)
+        zeros = (has_values(one) and one.type.size == 1 and not one.dense().any() for _, one in node.values())
+        reduced = reduced if any(zeros) else None
+    else:
         return None
-    return value.node.op.name
+    if not isinstance(reduced, Output) or reduced.node.op.category is not Category.REDUCTION:
+        return None
+    return reduced.node.op.name
 
 
 def is_quotient(node: Node) -> bool:

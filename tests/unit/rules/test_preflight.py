@@ -9,7 +9,8 @@ import pytest
 
 import aneforge as af
 from aneforge import _targets as tg
-from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
+from aneforge.compiler.compile import compile_graph
+from aneforge.errors import IllegalGraphError, NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
 from aneforge.rules.preflight import OBSERVED, Status
@@ -254,6 +255,12 @@ def test_a_reduction_times_zero_is_refused_where_it_was_seen_to_fail() -> None:
     assert not report.ok
     assert af.preflight(scaled * 0.5, "m5").ok
     assert af.preflight(scaled * 0.0, "m1").ok
+    for zeros in (np.zeros((1, 1)), np.zeros(()), np.full((1,), -0.0)):
+        assert [one.rule for one in af.preflight(scaled * zeros, "m5").findings] == ["ANE-QUIRK-006"]
+        with pytest.raises(IllegalGraphError, match="ANE-QUIRK-006"):
+            compile_graph(scaled * zeros, "m5")
+    assert af.preflight(scaled * np.full((1, 1), 0.5), "m5").ok
+    assert af.preflight(scaled.relu() * np.zeros((1, 1)), "m5").ok
 
 
 def test_a_program_without_operations_is_warned_of() -> None:

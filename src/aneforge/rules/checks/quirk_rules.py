@@ -1,5 +1,6 @@
 """Patterns that run and give wrong numbers, or fail for no reason that a shape shows."""
 
+import math
 from collections.abc import Iterator
 from functools import cache
 
@@ -38,7 +39,7 @@ def multiplier_after_rounding(subject: Subject) -> Iterator[Seen]:
     ops={"softplus", "softplus_parametric"},
 )
 def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
-    """The input of {op} may reach {seen}; above {limit} the result jumps to 0 on {target}.
+    """The input of {op} may reach {what}; above {limit} the result jumps to 0 on {target}.
 
     Remedy: use softplus(min(x, 10)) + relu(x − 10), or promise a smaller range (max_abs of the input, clip).
 
@@ -49,7 +50,7 @@ def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
     reach = number(subject, "reach")
     reach = float("inf") if reach is None else reach
     if reach > SOFTPLUS_SAFE:
-        yield Seen(reach, "reach of the input", limit=SOFTPLUS_SAFE)
+        yield Seen(reach, "any size" if math.isinf(reach) else f"{reach:g}", limit=SOFTPLUS_SAFE)
 
 
 @rule(
@@ -113,7 +114,7 @@ def activated_square(subject: Subject) -> Iterator[Seen]:
     Severity.REJECT,
     bound=fact("scaled_reduction_compiles_for_zero"),
     relation=Relation.PRESENT,
-    ops={"muls"},
+    ops={"mul", "muls"},
 )
 def reduction_times_zero(subject: Subject) -> Iterator[Seen]:
     """A {seen} is multiplied by 0, which does not compile on {target}.
