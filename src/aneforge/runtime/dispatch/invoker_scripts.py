@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aneforge
-from aneforge.formats.mil.mil_files import write_whole
 from aneforge.runtime.dispatch.invokers import INVOKERS
 from aneforge.targets import resolve
 from aneforge.targets.host import ENVIRONMENT_VARIABLE
+from aneforge.whole_files import write_together
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -63,8 +63,7 @@ def install_invokers(folder: str | os.PathLike[str], target: str | None = None) 
     """
     chosen = None if target is None else resolve(target).name
     paths = tuple(Path(folder) / name for name in INVOKERS)
-    for path in paths:
-        write_whole(path, partial(write_script, script_text(path.name, chosen)))
+    write_together({path: partial(write_script, script_text(path.name, chosen)) for path in paths})
     return paths
 
 
