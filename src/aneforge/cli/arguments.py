@@ -147,12 +147,22 @@ Scheduler = Annotated[
     ),
 ]
 Workers = Annotated[int | None, typer.Option(help="Run in this many processes on this machine.", show_default=False)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons in full.")]
 
 
 def targets_given(texts: Sequence[str] | None) -> list[str] | None:
     """Return names of targets, or nothing where none is given."""
     return list(texts) if texts else None
+
+
+def shape_texts(texts: Sequence[str] | None) -> list[str]:
+    """Return every name with its lengths; one text may hold several, separated by commas.
+
+    >>> shape_texts(["batch=2,image=1,3,8,8"])
+    ['batch=2', 'image=1,3,8,8']
+    """
+    return [part for text in texts or () for part in NEXT_NAME.split(text)]
 
 
 def shapes_given(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]] | None:
@@ -165,7 +175,7 @@ def shapes_given(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]
         GraphError: A text is not of that form.
     """
     found: dict[str, int | tuple[int, ...]] = {}
-    for text in texts or ():
+    for text in shape_texts(texts):
         name, equals, lengths = text.rpartition("=")
         parts = [part.strip() for part in lengths.split(",")]
         if not equals or not name or not all(part.isascii() and part.isdigit() for part in parts):
@@ -184,7 +194,7 @@ def buckets_given(texts: Sequence[str] | None) -> list[list[str]]:
     [['batch=1', 'tokens=32'], ['batch=1', 'tokens=128']]
     """
     choices: list[list[str]] = []
-    for text in texts or ():
+    for text in shape_texts(texts):
         name, equals, lengths = text.rpartition("=")
         choices.append([f"{name}{equals}{length}" for length in lengths.split(":")])
     return [list(chosen) for chosen in itertools.product(*choices)]
@@ -261,6 +271,8 @@ UNITS = {
     "min-exact": {"": 1.0},
 }
 """Units of budgets by option, as factors."""
+NEXT_NAME = re.compile(r",(?=[^,=]*=)")
+"""The comma before another name with its lengths."""
 AMOUNT = re.compile(r"([0-9.]+) ?([a-zµ]*)")
 
 
@@ -289,7 +301,7 @@ def budgets_given(option: str, texts: Sequence[str] | None) -> list[Budget]:
                 seen=text,
                 limit=f"a number in {units}" if units else "a share from 0 to 1",
             )
-        found.append(Budget(option, float(match[1]) * factor, resolve(name).name if name else None))
+        found.append(Budget(option, float(match[1]) * factor, resolve(name).name if name else None, name.strip()))
     return found
 
 

@@ -160,7 +160,7 @@ def check(
     workers: given.Workers = None,
     most: Annotated[int, typer.Option(min=0, help="Number of findings to print; files have all of them.")] = 5,
     verbose: given.Verbose = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: given.Quiet = False,
 ) -> None:
     """Say whether a model runs on the Neural Engine of some chips, why not, what to change, and how fast it is.
 
@@ -294,7 +294,9 @@ def expect_budgets_used(report: Report, threshold: Threshold) -> None:
     for budget in threshold.budgets:
         if budget.target is not None and budget.target not in checked:
             raise GraphError(
-                f"--{budget.option} names a target that is not checked", seen=budget.target, remedy="name it with -t"
+                f"--{budget.option} names a target that is not checked",
+                seen=budget.named or budget.target,
+                remedy="name it with -t",
             )
 
 

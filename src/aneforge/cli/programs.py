@@ -53,7 +53,7 @@ def compile_(
             "-o",
             metavar="PATH",
             help="Where to write it. net.mil is a MIL text with net.weights.bin beside it, net/ a folder with "
-            "model.mil and weights.bin; {{model}} is replaced by the name of each of several models. [default: "
+            "model.mil and weights.bin; {model} is replaced by the name of each of several models. [default: "
             "MODEL.CHIP and the ending of the form]",
             show_default=False,
         ),
@@ -88,6 +88,7 @@ def compile_(
     ] = None,
     scheduler: given.Scheduler = None,
     workers: given.Workers = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Compile models for one target.
 
@@ -129,7 +130,8 @@ def compile_(
     ]
     results = Results(tasks, scheduler, workers, "compiling")
     for number, made in results:
-        show_compiled(made, tasks[number].dump_phases)
+        if not quiet or made.text is not None:
+            show_compiled(made, tasks[number].dump_phases)
     raise typer.Exit(results.code)
 
 

@@ -80,7 +80,7 @@ def show_report(
     show_verdict(out, verdict_line(report, result), ok=result.ok)
     path = THROUGH_COREML if any(one.path == COREML for one in report.targets) else DIRECTLY
     halved = " in fp16" if TAKEN in report.notes else ""
-    print_wrapped(out, f"{number_of(len(report.nodes), 'operation')}, {report.format}{halved}; {path}", style="dim")
+    print_wrapped(out, f"{number_of(report.operations, 'operation')}, {report.format}{halved}; {path}", style="dim")
     for note in report.notes:
         if verbose or not is_said_above(note):
             print_wrapped(out, f"note: {note}", style="dim")

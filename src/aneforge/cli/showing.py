@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from aneforge.errors import Location
-    from aneforge.report.model import Divergence, Placement, Report, TargetReport
+    from aneforge.report.model import Divergence, Placement, Report, Rescaling, TargetReport
 
 __all__ = [
     "cut_text",
@@ -180,12 +180,18 @@ def show_answers(out: Console, report: Report) -> None:
         report,
         "rescaling",
         [
-            (one.target, f"{one.rescaling.before} becomes {one.rescaling.after}; {one.rescaling.detail}")
+            (one.target, f"{risk_change(one.rescaling)}; {one.rescaling.detail}")
             for one in report.targets
             if one.rescaling is not None
         ],
     )
     show_pairs(out, report, DIFFERS)
+
+
+def risk_change(rescaling: Rescaling) -> str:
+    """Return the fp16 risk before and after rescaling; once where it stays."""
+    both = dict.fromkeys((rescaling.before, rescaling.after))
+    return f"fp16 risk {' -> '.join(both)}"
 
 
 def advice_text(placement: Placement) -> str:

@@ -99,7 +99,7 @@ def diff(first: Report, second: Report) -> ReportDiff:
         targets=tuple(target_diff(left[name], right[name], same) for name in left if name in right),
         only_first=tuple(name for name in left if name not in right),
         only_second=tuple(name for name in right if name not in left),
-        nodes=(len(first.nodes), len(second.nodes)),
+        nodes=(first.operations, second.operations),
         renamed=sum(first.nodes[old].name != second.nodes[new].name for new, old in same.items()),
     )
 

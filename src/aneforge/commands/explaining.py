@@ -12,7 +12,7 @@ from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
 from aneforge.rules.rule import plain_text
 from aneforge.targets import database, group, place_of, resolve
-from aneforge.targets.names import title_of
+from aneforge.targets.names import FAMILY_PREFIX, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,16 +96,33 @@ def explain_name(name: str) -> Explanation | None:
 def explain_place(name: str) -> Explanation | None:
     """Return a chip, a device, a target or a family, with the word family after it too; None for anything else."""
     family, _, word = name.rpartition(" ")
-    name = f"family:{family}" if word.casefold() == "family" else name
+    name = f"{FAMILY_PREFIX}{family}" if word.casefold() == "family" else name
     try:
         place = place_of(name)
     except UnknownTargetError:
         return None
     found = explain_target(name)
+    if name.casefold().startswith(FAMILY_PREFIX):
+        return explain_family(name.removeprefix(FAMILY_PREFIX), found)
     if place.chip is None:
         return found
     summary = f"{place.chip.name} is the target {found.name}: {found.summary}"
     return Explanation("chip", place.chip.name, summary, (Row("target", found.name), *found.rows))
+
+
+def explain_family(name: str, standing: Explanation) -> Explanation:
+    """Return a family: its targets, their chips, and the facts of the target that stands for it."""
+    target = resolve(standing.name)
+    documented = target.family is not None and target.family.name.casefold() == name.casefold()
+    members = [
+        one for one in database().targets.values()
+        if (one.family is target.family if documented else one.tier is target.tier) and one.kind is target.kind
+    ]  # fmt: skip
+    chips = ", ".join(title for one in members if (title := title_of(one)))
+    rows = (Row("targets", ", ".join(one.name for one in members)), Row("chips", chips or "not known"))
+    summary = f"A generation of the engine. Where a command takes one target for it, that is {target.name}."
+    facts = (row for row in standing.rows if "." in row.label)
+    return Explanation("family", f"{name.upper()} family", summary, (*rows, *facts))
 
 
 def explain_step(name: str) -> Explanation | None:

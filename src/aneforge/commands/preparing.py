@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from aneforge.commands.model_and_targets import title_of_place
+from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -59,8 +61,13 @@ def prepare_subject(subject: Subject, places: Sequence[Place], asked: Preparatio
     made = prepare_graph(subject.graph, places[0], options)
     given = (("opt", asked.opt), ("compress", asked.compress), ("rescale", asked.rescale))
     done = ", ".join(f"{name} {value}" for name, value in given if value is not None)
-    remarks = [f"changed by {done} as for {places[0].name}"] if done else []
+    before, after = (
+        [node.op.name for node in one.nodes if node.op.name not in PLACEHOLDERS] for one in (subject.graph, made.graph)
+    )
+    became = f"{len(before)} operations became {len(after)}" if before != after else "no operation changed"
+    others = f" (of {len(places)} chips the first)" if len(places) > 1 else ""
+    remarks = [f"{done} for {title_of_place(places[0])}{others}: {became}"] if done else []
     if made.weights:
         worst = max(made.weights, key=lambda one: one.error)
-        remarks.append(f"{len(made.weights)} weights encoded, relative error at most {worst.error:.2g} ({worst.name})")
+        remarks.append(f"{len(made.weights)} weights encoded, relative error at most {worst.error:.2g} ({worst.label})")
     return replace(subject, half=replace(subject.half, graph=made.graph)), (*remarks, *made.remarks)

@@ -207,15 +207,30 @@ class Risks:
             rebuilt = compile_graph(scaled.graph, target)
             behind = [layer for view in after.views for layer in after.layers(rebuilt, view)]
         counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, behind)]
-        errors = "; ".join(f"output {one.name}: {one.before:.3%} -> {one.after:.3%}" for one in scaled.outputs)
         on = {"declared": "inputs drawn within the ranges", "observed": "the sample inputs"}.get(
             scaled.source, "inputs that were drawn"
         )
-        detail = (
-            f"{len(scaled.applied)} of {len(scaled.products)} products rescaled; error on {on}, before -> after: "
-            f"{errors}; layers that can pass an edge: {counts[0]} -> {counts[1]}"
-        )
+        if not scaled.applied and counts[0] == counts[1]:
+            errors = "; ".join(f"output {one.name}: {share_text(one.before)}" for one in scaled.outputs)
+            detail = f"nothing to gain: no product of {len(scaled.products)} rescaled; error on {on}: {errors}"
+        else:
+            errors = "; ".join(
+                f"output {one.name}: {share_text(one.before)} -> {share_text(one.after)}" for one in scaled.outputs
+            )
+            detail = (
+                f"{len(scaled.applied)} of {len(scaled.products)} products rescaled; error on {on}, before -> after: "
+                f"{errors}; layers that can overflow or lose bits: {counts[0]} -> {counts[1]}"
+            )
         return Rescaling(word_of(before), word_of(behind), detail)
+
+
+def share_text(error: float) -> str:
+    """Return a relative error in words.
+
+    >>> share_text(0.001), share_text(math.inf)
+    ('0.100%', 'not finite')
+    """
+    return f"{error:.3%}" if math.isfinite(error) else "not finite"
 
 
 def may_saturate(graph: Graph, program: Program, verdict: Preflight) -> bool:

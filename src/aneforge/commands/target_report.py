@@ -24,7 +24,7 @@ from aneforge.evidence import EvidenceKind
 from aneforge.records import dataclass
 from aneforge.report.gate import STOPPING
 from aneforge.report.grouping import how_bad
-from aneforge.report.model import COREML, DIRECT, Counts, Latency, TargetReport, TimePart
+from aneforge.report.model import COREML, DIRECT, Counts, Latency, TargetReport, TimePart, is_operation
 from aneforge.report.predicted import OWN_PROGRAM
 from aneforge.report.time_shares import time_share
 from aneforge.rules.preflight import Status
@@ -91,7 +91,11 @@ class TargetWriter:
     def report(self, chosen: Place, verdict: Preflight, made: Made) -> TargetReport:
         """Return the report of one target."""
         statuses = tuple(str(one.status) for one in verdict.reports)
-        counts = Counts(*(statuses.count(status) for status in STATUSES))
+        # An input is no operation that is native; one that is too large is counted as what it is.
+        counted = [
+            one for one, node in zip(statuses, self.nodes, strict=True) if one != Status.NATIVE or is_operation(node)
+        ]
+        counts = Counts(*(counted.count(status) for status in STATUSES))
         placement = predict_placement(self.graph, chosen, self.asked.placement)[0] if self.asked.placement else None
         cut = () if placement is None else tuple(cuts(self.graph, placement, chosen.target.name))
         judged = TargetReport(
@@ -99,7 +103,7 @@ class TargetWriter:
             title=title_of_place(chosen),
             ok=verdict.ok and made.compiled is not None,
             counts=counts,
-            native_fraction=counts.native / max(1, len(statuses)),
+            native_fraction=counts.native / max(1, len(counted)),
             verdicts=statuses,
             findings=sort_findings((*findings_of(verdict), *cut)),
             failure=None if made.failure is None else refusal_text(made.failure),

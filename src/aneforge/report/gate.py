@@ -60,6 +60,8 @@ class Budget:
     limit: float
     target: str | None = None
     """The name of a target; None for all."""
+    named: str = ""
+    """The chip or target as it was written; empty where that is not known."""
 
     def overrun(self, target: TargetReport) -> str | None:
         """Return in words how a target is beyond the budget; None where it is within, or has no program."""

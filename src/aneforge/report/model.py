@@ -9,6 +9,7 @@ from __future__ import annotations
 from aneforge.display import as_html, cut_lines, number_of
 from aneforge.errors import Location  # noqa: TC001 - msgspec reads the types of fields
 from aneforge.evidence import EvidenceKind
+from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.records import dataclass
 from aneforge.report.numbers import percent_text
 from aneforge.rules.rule import Finding  # noqa: TC001 - as above
@@ -42,6 +43,7 @@ __all__ = [
     "Step",
     "TargetReport",
     "Timed",
+    "is_operation",
 ]
 
 DIRECT, COREML = "direct", "coreml"
@@ -64,6 +66,11 @@ class Node:
     inputs: tuple[int, ...]
     """Nodes whose results it reads."""
     place: Location | None
+
+
+def is_operation(node: Node) -> bool:
+    """Return whether a node is an operation; inputs and states are none."""
+    return node.op not in PLACEHOLDERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,8 +417,13 @@ class Report:
     verdict: str = ""
     """The verdict in one sentence, as the terminal begins; empty as above."""
 
+    @property
+    def operations(self) -> int:
+        """How many operations the model has; inputs and states are nodes and no operations."""
+        return sum(map(is_operation, self.nodes))
+
     def __str__(self) -> str:
-        head = f"{self.model}: {number_of(len(self.nodes), 'operation')}, {self.format}"
+        head = f"{self.model}: {number_of(self.operations, 'operation')}, {self.format}"
         verdict = (self.verdict,) if self.verdict else ()
         return cut_lines((*verdict, head, *(f"  {target_line(one)}" for one in self.targets)))
 

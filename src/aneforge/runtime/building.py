@@ -102,11 +102,14 @@ def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...
 def choose_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[str, ...]]:
     """Return the form of a graph that the level chooses, and why."""
     from aneforge.optimise.forms import choosing  # noqa: PLC0415 - few programs are chosen among forms
+    from aneforge.optimise.forms.patches import patches_as_blocks  # noqa: PLC0415 - as above
     from aneforge.optimise.forms.variants import variants  # noqa: PLC0415 - as above
 
-    found, remarks = variants(graph, place.target)
+    graph, rearranged = patches_as_blocks(graph, place.target)
+    found, told = variants(graph, place.target)
+    remarks = (*rearranged, *told)
     if len(found) == 1:
-        return graph, (*remarks, "there was one form to choose from")
+        return graph, (*remarks, "no faster form of the model is known")
     if level is Level.COST:
         choice = choosing.cheapest(found, place)
         return choice.chosen.graph, (*remarks, choice.reason)

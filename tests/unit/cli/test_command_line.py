@@ -265,7 +265,7 @@ def test_every_bucket_of_an_open_length_has_its_price(capsys: pytest.CaptureFixt
 
 def test_budgets_that_mean_nothing_are_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["check", str(model), "-t", "m4", "--max-latency", "m1=1ms"]) == 2
-    assert "--max-latency names a target that is not checked" in capsys.readouterr().err
+    assert "--max-latency names a target that is not checked (got m1)" in capsys.readouterr().err
     assert main.run(["check", str(model), "-t", "m4", "--max-latency", "fast"]) == 2
     assert "--max-latency is not an amount" in capsys.readouterr().err
 
@@ -273,9 +273,16 @@ def test_budgets_that_mean_nothing_are_refused(model: Path, capsys: pytest.Captu
 @pytest.mark.filterwarnings("default")
 def test_remedies_can_be_typed(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["check", str(model), "-t", "m4", "--opt", "1"]) == 0
-    assert "note: changed by opt 1 as for m4" in capsys.readouterr().out
+    assert "note: opt 1 for M4: no operation changed" in capsys.readouterr().out
     assert main.run(["compile", str(model), "-t", "m4", "--opt", "routes", "--compress", "int4"]) == 0
-    assert "changed by opt routes, compress int4 as for m4" in capsys.readouterr().out
+    assert "opt routes, compress int4 for M4: no operation changed" in capsys.readouterr().out
+    assert main.run(["compile", str(model), "-t", "m4", "--force", "-q", "-o", "quiet.mil"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main.run(["check", str(model), "-t", "m4", "--rescale"]) == 0
+    assert (
+        "; nothing to gain: no product of 1 rescaled; error on inputs that were drawn: output y: not finite"
+        in " ".join(capsys.readouterr().out.split())
+    )
     assert main.run(["compile", str(model), "-t", "m4", "--strict"]) == 2
     assert "strict" in capsys.readouterr().err
 

@@ -60,6 +60,11 @@ class WeightReport:
     place: str = ""
     """Where the product that reads it first is written, where that is known."""
 
+    @property
+    def label(self) -> str:
+        """The weight as a user knows it: by the operation that reads it first."""
+        return f"the {self.name.rpartition('.')[2]} of {self.place}" if self.place else self.name
+
     def __str__(self) -> str:
         text = (
             f"{self.name} {list(self.shape)}: {self.encoding}, {self.fate}, "

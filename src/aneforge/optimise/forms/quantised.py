@@ -44,9 +44,9 @@ def with_int8_weights(graph: Graph, target: Target) -> tuple[Graph | None, str]:
         return None, ""
     folding = next((weight for weight in encoded if weight.fate is not Fate.STREAMS), None)
     if folding is not None:
-        return None, f"{folding.name} would not stream: {folding.why}"
+        return None, f"{folding.label} would not stream: {folding.why}"
     rough = max(encoded, key=lambda weight: weight.error)
     if rough.error > TOLERANCE:
-        return None, f"the relative error of {rough.name} would be {rough.error:.3g}, over {TOLERANCE:g}"
+        return None, f"the relative error of {rough.label} would be {rough.error:.3g}, over {TOLERANCE:g}"
     hazards = int8_hazards(made.graph, build_program(made.graph, target))
     return (None, str(hazards[0])) if hazards else (made.graph, "")

@@ -82,7 +82,7 @@ def blocks_of(report: Report) -> list[str]:
         "tool": report.tool,
         "version": report.version,
         "notes": list(report.notes),
-        "count": len(report.nodes),
+        "count": report.operations,
         "chips": sum(len(chips_of(target)) for target in report.targets),
         "summary": summary_line(report),
         "cards": [card_entry(one) for one in cards(report)],
