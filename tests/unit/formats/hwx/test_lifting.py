@@ -21,7 +21,7 @@ from hwx_tasks import Oracle, convolution, copy_task, linked, planar_add
 from hwx_tools import EACH_FIXTURE, fixture_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.container import Container
     from aneforge.formats.hwx.descriptors.task import Task
     from aneforge.graph.graph import Graph
+    from aneforge.graph.tensor import Tensor
 
     Array = npt.NDArray[Any]
 
@@ -242,6 +243,19 @@ def test_a_softmax_over_channels_adds_products() -> None:
     assert operations(expect_same_bits(softmax_of_channels(), range(4))) == ["softmax"]
 
 
+BLOCK = 32 * 8
+"""Rows of half of the channels."""
+
+
+def block(at: int) -> Task:
+    """Return a copy of half of the rows and channels of the third port to a place of the second."""
+    half = {f"common.{side}_{axis}": size for side in ("source", "result") for axis, size in BLOCK_SIZES.items()}
+    return copy_task().with_fields({"header.source1_bar": 6, "destination.result_base": at, **half})
+
+
+BLOCK_SIZES = {"height": 4, "channels": 32}
+
+
 REFUSED: dict[str, tuple[Container, str]] = {
     "table": (
         table_task(1),
@@ -300,21 +314,7 @@ REFUSED: dict[str, tuple[Container, str]] = {
         "port 'y': what is read is of several parts that lie side by side along no axis",
     ),
     "no axis": (
-        container_of(
-            linked(
-                copy_task(),
-                copy_task().with_fields(
-                    {
-                        "header.source1_bar": 6,
-                        "common.source_width": 4,
-                        "common.result_width": 4,
-                        "common.source_channels": 32,
-                        "common.result_channels": 32,
-                    }
-                ),
-            ),
-            THREE,
-        ),
+        container_of(linked(copy_task(), block(0), block(BLOCK * 64 + 4 * 64)), THREE),
         "port 'y': what is read is of several tensors that lie side by side along no axis",
     ),
 }
@@ -325,6 +325,39 @@ def test_what_a_graph_has_no_operation_for_is_named(name: str) -> None:
     container, message = REFUSED[name]
     with pytest.raises(HwxError, match=message):
         lift(container)
+
+
+def halved_maximum(x: Tensor) -> Tensor:
+    return af.maximum(x, x.relu() * 0.5) * 0.3
+
+
+def product_of_heads(x: Tensor) -> Tensor:
+    return x @ x.transpose((0, 1, 3, 2))
+
+
+def softmax_of_columns(x: Tensor) -> Tensor:
+    return x.softmax(-1)
+
+
+def test_tensors_that_meet_in_rows_and_columns_are_joined_along_both() -> None:
+    found = operations(expect_same_bits(container_of(linked(copy_task(), block(0)), THREE), range(2)))
+    assert found.count("concat") == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "made", "expected"),
+    [
+        ((1, 24, 14, 1), softmax_of_columns, "softmax"),
+        ((1, 16, 4, 20), halved_maximum, "muls"),
+        ((1, 4, 17, 24), product_of_heads, "matmul"),
+    ],
+)
+def test_what_is_emitted_is_read_as_a_graph_of_the_same_bits(
+    shape: tuple[int, ...], made: Callable[[Tensor], Tensor], expected: str
+) -> None:
+    emitted = af.hwx.emit(made(af.input(shape, name="x")), "h13")
+    assert emitted.whole
+    assert expected in operations(expect_same_bits(emitted.files[0].container, range(2)))
 
 
 def test_a_container_that_copies_is_a_call_and_not_nothing(tmp_path: Path) -> None:

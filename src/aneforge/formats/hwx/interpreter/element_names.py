@@ -146,19 +146,26 @@ class ValueTable:
         raise HwxError(f"{where}: what is read is of several parts that lie side by side along no axis")
 
     def join(self, names: Names, where: str) -> Tensor:
-        """Return tensors side by side along an axis.
+        """Return tensors side by side along an axis, or in rows and columns.
 
         Raises:
             HwxError: They lie in another way.
         """
         numbers = names >> ELEMENT_BITS
-        for axis in range(names.ndim):
-            others = tuple(place for place in range(names.ndim) if place != axis)
-            least, most = numbers.min(axis=others), numbers.max(axis=others)
-            if (least == most).all():
-                parts = np.split(names, np.flatnonzero(np.diff(least)) + 1, axis=axis)
+        bounds = [bounds_along(numbers, axis) for axis in range(names.ndim)]
+        single = [axis for axis, (least, most) in enumerate(bounds) if (least == most).all()]
+        for axis in single or range(names.ndim):
+            changes = np.any(np.diff(bounds[axis]) != 0, axis=0)
+            if single or changes.any():
+                parts = np.split(names, np.flatnonzero(changes) + 1, axis=axis)
                 return self.apply("concat", {"values": tuple(self.tensor(one, where) for one in parts)}, {"axis": axis})
         raise HwxError(f"{where}: what is read is of several tensors that lie side by side along no axis")
+
+
+def bounds_along(numbers: Names, axis: int) -> Names:
+    """Return the least and the largest number at each place of an axis."""
+    others = tuple(place for place in range(numbers.ndim) if place != axis)
+    return np.stack([numbers.min(axis=others), numbers.max(axis=others)])
 
 
 def in_shape(table: ValueTable, tensor: Tensor, shape: Sequence[int]) -> Tensor:

@@ -7,6 +7,7 @@ is recognised (`norm_chains`); if something else reads it, the error names it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -257,12 +258,20 @@ class GraphComputer:
         """Return two sources combined; None where no operation combines them so."""
         op = work.pair_operation
         if op is None:
-            return None
+            return self.scaled_bound(work, sources)
         softmax = softmax_of(self.values, sources, self.where) if op == "mul" else None
         if softmax is not None:
             return softmax
         x, y = (self.tensor(names) for names in sources)
         return self.values.apply(op, {"x": x, "y": y})
+
+    def scaled_bound(self, work: Elements, sources: tuple[Names, ...]) -> Tensor | None:
+        """Return the larger or smaller of two sources, scaled: it is exact, so that the scale alone is rounded."""
+        op = replace(work, scale=1.0).pair_operation
+        if op not in {"maximum", "minimum"}:
+            return None
+        x, y = (self.tensor(names) for names in sources)
+        return self.values.apply("muls", {"x": self.values.apply(op, {"x": x, "y": y})}, {"k": work.scale})
 
     def reduced(self, work: Reduction, sources: tuple[Names, ...]) -> MadeValue:
         """Return a reduction over the plane of every channel."""

@@ -34,8 +34,8 @@ LOG2_E = float(np.float16(np.log2(np.e)))
 def softmax_of(values: ValueTable, sources: tuple[Names, ...], where: str) -> Tensor | None:
     """Return the softmax that a product of powers and reciprocals of their sums is; None for other products."""
     for reciprocals, powers in (sources, sources[::-1]):
-        axis = next((axis for axis in AXES if reciprocals.shape[axis] == 1 < powers.shape[axis]), None)
-        if axis is None or powers.shape[DEPTH] != 1:
+        axis = next((axis for axis in AXES if reciprocals.shape[axis] == 1 < powers.shape[axis]), WIDTH)
+        if powers.shape[DEPTH] != 1:
             continue
         exponents = exponents_of(values, np.moveaxis(reciprocals, axis, -1), np.moveaxis(powers, axis, -1), axis)
         x = None if exponents is None else find_centred(values, exponents)
