@@ -28,6 +28,11 @@ SOURCES = Path(__file__).parent / "apple" / "frameworks"
 FLAGS = ("-shared", "-fPIC", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fvisibility=hidden")
 
 
+def in_one_library(path: str) -> Frameworks:
+    """Return the frameworks where one library has them all."""
+    return Frameworks(path, path, path, path, path)
+
+
 def build_fake(name: str, folder: Path, *flags: str) -> str:
     """Compile a fake framework and return its path."""
     assert COMPILER is not None
@@ -69,7 +74,7 @@ class Fakes:
         patch.setenv("FAKE_ENGINE_LIBRARY", str(library.PATH))
         return cls(
             EspressoDevice(build_fake("fake_espresso", folder)),
-            InMemoryModelDevice(Frameworks.in_one(build_fake("fake_neural_engine", folder))),
+            InMemoryModelDevice(in_one_library(build_fake("fake_neural_engine", folder))),
             AbiDevice(library.library_path()),
         )
 

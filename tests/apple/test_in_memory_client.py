@@ -10,10 +10,10 @@ import pytest
 import aneforge as af
 from aneforge.errors import NotSupportedError, RuntimeStateError, UnknownNameError
 from aneforge.runtime.devices import DevicePort
-from aneforge.runtime.dispatch.in_memory_model import Frameworks, InMemoryModelDevice, Surface
+from aneforge.runtime.dispatch.in_memory_model import InMemoryModelDevice, Surface
 from aneforge.runtime.dispatch.objc import ObjectiveCError
 from aneforge.runtime.dispatch.surface_layouts import Layout
-from apple_fakes import build_fake
+from apple_fakes import build_fake, in_one_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_where_elements_lie() -> None:
 
 def test_a_model_that_does_not_say_how_ports_lie(fakes: Fakes, tmp_path: Path) -> None:
     del fakes  # it names the engine
-    engine = InMemoryModelDevice(Frameworks.in_one(build_fake("fake_neural_engine", tmp_path, "-DWITHOUT_ATTRIBUTES")))
+    engine = InMemoryModelDevice(in_one_library(build_fake("fake_neural_engine", tmp_path, "-DWITHOUT_ATTRIBUTES")))
     graph = af.Graph({"y": af.input((2, 3, 5), name="x") - af.input((2, 3, 5), name="z")})
     program = engine.compile(
         af.save_mil(graph, tmp_path), (DevicePort("x", 60), DevicePort("z", 60)), (DevicePort("y", 60),)
@@ -167,6 +167,6 @@ def test_classes_and_messages_that_are_not_there(fakes: Fakes) -> None:
     with objc.pool():
         assert objc.failure("load", None).message == "the message failed without an NSError"
         assert objc.read_text(None) == ""
-    said = InMemoryModelDevice(Frameworks.in_one(fakes.espresso.path)).obstacle()
+    said = InMemoryModelDevice(in_one_library(fakes.espresso.path)).obstacle()
     assert said is not None
     assert "it lacks objc_getClass" in said

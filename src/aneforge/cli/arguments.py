@@ -130,8 +130,22 @@ Function = Annotated[
     ),
 ]
 
+Outputs = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE.npz",
+        help="Where to write the outputs.",
+        show_default=False,
+        readable=False,
+    ),
+]
 Seed = Annotated[
-    int | None, typer.Option(help="Draw inputs that are not given at random, from this seed.", show_default=False)
+    int | None,
+    typer.Option(
+        metavar="N", min=0, help="Draw inputs that are not given at random, from this seed.", show_default=False
+    ),
 ]
 Json = Annotated[
     Path | None,

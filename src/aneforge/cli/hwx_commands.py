@@ -212,23 +212,8 @@ def dis(
 def run(
     file: File,
     inputs: given.Inputs = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.npz",
-            help="Where to write the outputs.",
-            show_default=False,
-            readable=False,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=0, help="Draw inputs that are not given at random, from this seed.", show_default=False
-        ),
-    ] = None,
+    output: given.Outputs = None,
+    seed: given.Seed = None,
     force: given.Force = False,
     verbose: given.Verbose = False,
 ) -> None:

@@ -183,17 +183,7 @@ def run(
     model: given.Model,
     target: given.Targets = None,
     inputs: given.Inputs = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.npz",
-            help="Where to write the outputs.",
-            show_default=False,
-            readable=False,
-        ),
-    ] = None,
+    output: given.Outputs = None,
     backend: Annotated[
         str | None,
         typer.Option(

@@ -43,8 +43,6 @@ class Codomain:
     high: float = math.inf
     minus_zero: bool = True
     """−0 may be among the results on the engine."""
-    margin: float = 0.0
-    """How much farther than the ends results of the engine lie at most, as a share."""
 
     @property
     def is_never_negative(self) -> bool:
@@ -60,11 +58,6 @@ class Codomain:
         """
         return max(abs(self.low), abs(self.high))
 
-    @property
-    def engine_magnitude(self) -> float:
-        """The largest magnitude of a result on the engine, before it is rounded to fp16."""
-        return self.magnitude * (1 + self.margin)
-
 
 EVERYTHING = Codomain()
 FROM_ZERO = Codomain(low=0.0, minus_zero=False)
@@ -76,7 +69,7 @@ def around_zero(reach: float) -> Codomain:
     """Return the numbers whose magnitude is no larger than this one.
 
     >>> around_zero(-2.0)
-    Codomain(low=-2.0, high=2.0, minus_zero=True, margin=0.0)
+    Codomain(low=-2.0, high=2.0, minus_zero=True)
     """
     return Codomain(-abs(reach), abs(reach))
 

@@ -16,6 +16,8 @@ from aneforge.targets import Family, resolve
 
 EVERY_FP16 = np.arange(2**16, dtype=np.uint16).view(np.float16)
 NUMBERS = np.sort(EVERY_FP16[~np.isnan(EVERY_FP16)].astype(np.float64))
+FARTHER = {"softsign": 2.0**-8}
+"""How much farther than the ends the engine goes: its product with a reciprocal from a table reaches 1.0029."""
 STATED = sorted(op.name for op in ops().values() if op.codomain is not EVERYTHING)
 SINGLE = sorted(
     op.name
@@ -101,6 +103,6 @@ def test_the_engine_keeps_to_the_codomain(name: str) -> None:
         numbers = results.astype(np.float64)
         assert not np.isnan(numbers).any()
         assert codomain.minus_zero or not (np.signbit(numbers) & (numbers == 0)).any()
-        farther = codomain.engine_magnitude - codomain.magnitude if codomain.margin else 0.0
+        farther = FARTHER.get(name, 0.0)
         assert numbers.min() >= float(np.float16(codomain.low)) - farther, attributes
         assert numbers.max() <= float(np.float16(codomain.high)) + farther, attributes

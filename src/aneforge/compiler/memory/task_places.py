@@ -8,6 +8,7 @@ reductions, products) have the buffers of the programs that they were read from 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,6 +103,7 @@ class LayerPlaces:
     """Where the tasks of one layer work: its operation, and what comes after it."""
 
     layer: str
+    """Its name; places that are kept for all layers alike have none."""
     neural: TaskPlace
     """A task of the neural cores that passes the operation's result through: a table, a relu, a copy."""
     planar: TaskPlace
@@ -143,7 +145,7 @@ def places_of(layer: Layer, memory: OnChip) -> LayerPlaces | None:
     (2096, (4, 4))
     """
     found = places_of_work(work_of(layer), memory.size)
-    return None if found is None else LayerPlaces(layer.name, *found)
+    return None if found is None else replace(found, layer=layer.name)
 
 
 class Work(NamedTuple):
@@ -183,25 +185,6 @@ class Convolution(NamedTuple):
     """Along the height."""
     step: int
     groups: int
-
-
-class Places(NamedTuple):
-    """The places of a layer, as `LayerPlaces` has them."""
-
-    neural: TaskPlace
-    planar: TaskPlace
-    sources: tuple[TaskPlace, ...]
-    streamed: TaskPlace | None = None
-    resident: TaskPlace | None = None
-    pair: TaskPlace | None = None
-    repeated: TaskPlace | None = None
-    overlap: int = 0
-    chain: Chain | None = None
-    reduction: ReductionChain | None = None
-    product: ProductPlaces | None = None
-    exchanges: tuple[Exchange, ...] = ()
-    turned: tuple[Exchange, ...] = ()
-    negated: TaskPlace | None = None
 
 
 def work_of(layer: Layer) -> Work:
@@ -269,7 +252,7 @@ def convolution_of(layer: Layer) -> Convolution | None:
 
 
 @lru_cache(maxsize=4096)
-def places_of_work(work: Work, on_chip: int) -> Places | None:
+def places_of_work(work: Work, on_chip: int) -> LayerPlaces | None:
     """Return where tasks work in so many bytes on chip; None where no rule for such tensors is known."""
     try:
         core, result, *read = (map_of(one) for one in work.tensors)
@@ -280,7 +263,7 @@ def places_of_work(work: Work, on_chip: int) -> Places | None:
     sources = [one for one in read if one is not None]
     neural, *copies = (pass_place(*sizes_of(one), on_chip=on_chip) for one in (core, *sources))
     planar = planar_place(*sizes_of(core), on_chip=on_chip)
-    places = Places(neural, planar, tuple(copies))
+    places = LayerPlaces("", neural, planar, tuple(copies))
     if work.convolution is not None:
         if not sources:  # of a constant
             return None
@@ -299,8 +282,8 @@ def map_of(tensor: TensorType) -> Extents | None:
 
 
 def with_convolution(
-    places: Places, convolution: Convolution, source: Extents, result: Extents, on_chip: int
-) -> Places:
+    places: LayerPlaces, convolution: Convolution, source: Extents, result: Extents, on_chip: int
+) -> LayerPlaces:
     """Add the places of a convolution by constant weights, and the rows of its source that are read twice."""
     kernel, step, groups = convolution.kernel, convolution.step, convolution.groups
     of_group = source.channels // groups
@@ -310,20 +293,20 @@ def with_convolution(
     tiles = -(-result.rows // streamed.tile)
     shared = max(convolution.dilation * (kernel[0] - 1) + 1 - step, 0)
     resident = resident_place(of_group, *maps, on_chip)
-    return places._replace(streamed=streamed, resident=resident, overlap=(tiles - 1) * shared)
+    return replace(places, streamed=streamed, resident=resident, overlap=(tiles - 1) * shared)
 
 
-def with_pair(places: Places, pair: tuple[TensorType, TensorType], result: Extents, on_chip: int) -> Places:
+def with_pair(places: LayerPlaces, pair: tuple[TensorType, TensorType], result: Extents, on_chip: int) -> LayerPlaces:
     """Add the places of an operation on two tensors: of one shape, or with one of them repeated."""
     maps = [map_of(one) for one in pair]
     shape = result.channels, result.rows, result.width
     if maps == [result, result]:
-        return places._replace(pair=planar_place(*shape, sources=2, on_chip=on_chip))
+        return replace(places, pair=planar_place(*shape, sources=2, on_chip=on_chip))
     repeated = next((one for one in maps if one != result), None)
     if repeated is None or result not in maps:
         return places
     copied, beside = find_repeated_places(shape, sizes_of(repeated), on_chip)
-    return places._replace(pair=beside, repeated=copied)
+    return replace(places, pair=beside, repeated=copied)
 
 
 def sizes_of(extents: Extents) -> Sizes:
@@ -336,18 +319,20 @@ Sizes = tuple[int, int, int]
 
 
 def with_chain(
-    places: Places, chain: ChainWork, sources: Sequence[Extents], core: Extents, result: Extents, on_chip: int
-) -> Places:
+    places: LayerPlaces, chain: ChainWork, sources: Sequence[Extents], core: Extents, result: Extents, on_chip: int
+) -> LayerPlaces:
     """Add the places of an operation that is a chain of tasks, and of a transpose after any."""
     add = CHAINS.get(chain.kind)
     if add is not None:
         places = add(places, chain, sources, core, on_chip)
     if chain.turned:
-        return places._replace(turned=exchanges_of(sizes_of(core), sizes_of(result), chain.turned, on_chip))
+        return replace(places, turned=exchanges_of(sizes_of(core), sizes_of(result), chain.turned, on_chip))
     return places
 
 
-def with_reduction(places: Places, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+def with_reduction(
+    places: LayerPlaces, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int
+) -> LayerPlaces:
     """Add the places of a reduction: also of what it does with signs, and with the axes that it drops."""
     source = sizes_of(sources[0])
     least = chain.kind == LEAST
@@ -355,45 +340,53 @@ def with_reduction(places: Places, chain: ChainWork, sources: Sequence[Extents],
     channels, rows, width = (1 if name in chain.axes else size for name, size in zip(REDUCED, source, strict=True))
     moved = exchanges_of((channels, rows, width), sizes_of(core), (), on_chip)
     negated = planar_place(*source, on_chip=on_chip) if least else None
-    return places._replace(reduction=found, negated=negated, exchanges=moved)
+    return replace(places, reduction=found, negated=negated, exchanges=moved)
 
 
-def with_softmax(places: Places, chain: ChainWork, _: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+def with_softmax(
+    places: LayerPlaces, chain: ChainWork, _: Sequence[Extents], core: Extents, on_chip: int
+) -> LayerPlaces:
     """Add the places of a softmax: over the width on chip, over channels and rows through memory."""
     channels, rows, width = sizes_of(core)
     if "width" in chain.axes:
-        return places._replace(chain=softmax_chain(channels, rows, width, on_chip))
+        return replace(places, chain=softmax_chain(channels, rows, width, on_chip))
     seen = (rows, channels) if "height" in chain.axes else (channels, rows)
-    return places._replace(chain=channel_softmax_chain(*seen, width, on_chip))
+    return replace(places, chain=channel_softmax_chain(*seen, width, on_chip))
 
 
-def with_norm(places: Places, _: ChainWork, __: Sequence[Extents], core: Extents, ___: int) -> Places:
+def with_norm(places: LayerPlaces, _: ChainWork, __: Sequence[Extents], core: Extents, ___: int) -> LayerPlaces:
     """Add the places of a layer norm of one row of each channel."""
-    return places._replace(chain=layer_norm_chain(core.channels, core.width))
+    return replace(places, chain=layer_norm_chain(core.channels, core.width))
 
 
-def with_constant_product(places: Places, _: ChainWork, sources: Sequence[Extents], __: Extents, ___: int) -> Places:
+def with_constant_product(
+    places: LayerPlaces, _: ChainWork, sources: Sequence[Extents], __: Extents, ___: int
+) -> LayerPlaces:
     """Add the places of a product by a constant; rows of all channels are rows of one matrix."""
     channels, rows, width = sizes_of(sources[0])
-    return places._replace(chain=constant_product_chain(channels * rows, width))
+    return replace(places, chain=constant_product_chain(channels * rows, width))
 
 
-def with_product(places: Places, chain: ChainWork, _: Sequence[Extents], __: Extents, ___: int) -> Places:
+def with_product(places: LayerPlaces, chain: ChainWork, _: Sequence[Extents], __: Extents, ___: int) -> LayerPlaces:
     """Add the places of a product of two tensors."""
-    return places._replace(product=product_of(chain.factors, chain.transposed)) if chain.factors else places
+    return replace(places, product=product_of(chain.factors, chain.transposed)) if chain.factors else places
 
 
-def with_transpose(places: Places, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+def with_transpose(
+    places: LayerPlaces, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int
+) -> LayerPlaces:
     """Add the places of a transpose."""
-    return places._replace(exchanges=exchanges_of(sizes_of(sources[0]), sizes_of(core), chain.order, on_chip))
+    return replace(places, exchanges=exchanges_of(sizes_of(sources[0]), sizes_of(core), chain.order, on_chip))
 
 
-def with_shape(places: Places, _: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int) -> Places:
+def with_shape(
+    places: LayerPlaces, _: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int
+) -> LayerPlaces:
     """Add the places of a change of shape."""
-    return places._replace(exchanges=exchanges_of(sizes_of(sources[0]), sizes_of(core), (), on_chip))
+    return replace(places, exchanges=exchanges_of(sizes_of(sources[0]), sizes_of(core), (), on_chip))
 
 
-CHAINS: Mapping[str, Callable[[Places, ChainWork, Sequence[Extents], Extents, int], Places]] = {
+CHAINS: Mapping[str, Callable[[LayerPlaces, ChainWork, Sequence[Extents], Extents, int], LayerPlaces]] = {
     "reduce_sum": with_reduction,
     "reduce_avg": with_reduction,
     LEAST: with_reduction,

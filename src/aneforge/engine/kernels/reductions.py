@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from aneforge.engine import planar, pooling, reductions, rounding
+from aneforge.engine import planar, pooling, reductions
 from aneforge.engine.choices import choices
 from aneforge.engine.kernels.arrays import as_given, bits_of, element_strides, from_golden, golden_halves, places_of
 from aneforge.engine.kernels.distances import read
@@ -387,14 +387,7 @@ def average_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttribut
         GraphError: The window does not fit the images, or could see nothing but padding.
         GraphTypeError: The numbers are not fp16.
     """
-    bits = bits_of("avg_pool", x)
-    along = pool_slides(x.shape[2:], attributes)
-    padded = padded_for(bits, along, 0)
-    gather = Gather.windows(padded, along)
-    sums = np.empty(gather.shape, np.float64)
-    ready = available() and x.size > 0 and fits(adder)
-    if not ready or not gathered(Of.VALUES, padded, gather, adder, sums):
-        sums = pooling.add_up(summands(golden_halves(x), Of.VALUES), attributes, adder)
+    sums, along = window_sums("avg_pool", x, Of.VALUES, adder, attributes), pool_slides(x.shape[2:], attributes)
     return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
 
 
@@ -410,16 +403,19 @@ def euclidean_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttrib
         GraphError: The window does not fit the images, or could see nothing but padding.
         GraphTypeError: The numbers are not fp16.
     """
-    bits = bits_of("l2_pool", x)
+    sums = window_sums("l2_pool", x, Of.SQUARES, adder, attributes)
+    return as_given(to_fp16(sums).view(np.uint16), x)
+
+
+def window_sums(op: str, x: Array, of: Of, adder: AdderChoice, attributes: PoolAttributes) -> Array:
+    """Return the sum of what every window sees."""
     along = pool_slides(x.shape[2:], attributes)
-    padded = padded_for(bits, along, 0)
+    padded = padded_for(bits_of(op, x), along, 0)
     gather = Gather.windows(padded, along)
     sums = np.empty(gather.shape, np.float64)
-    ready = available() and x.size > 0 and fits(adder, Of.SQUARES)
-    if not ready or not gathered(Of.SQUARES, padded, gather, adder, sums):
-        squares = summands(golden_halves(x), Of.SQUARES)
-        return from_golden(rounding.to_fp16(pooling.add_up(squares, attributes, adder)), x)
-    return as_given(to_fp16(sums).view(np.uint16), x)
+    if available() and x.size > 0 and fits(adder, of) and gathered(of, padded, gather, adder, sums):
+        return sums
+    return pooling.add_up(summands(golden_halves(x), of), attributes, adder)
 
 
 def reciprocal_counts(along: Sequence[Slide], attributes: PoolAttributes) -> Array:

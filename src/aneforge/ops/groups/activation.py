@@ -567,7 +567,7 @@ SOFTSIGN = unary(
     "x / (1 + |x|)",
     soft_sign,
     traits=SHRINKING,
-    codomain=Codomain(-1.0, 1.0, margin=2.0**-8),  # a product with a reciprocal from a table: 1.0029 is reached
+    codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=lambda: (decompositions.activations.SOFTSIGN,),

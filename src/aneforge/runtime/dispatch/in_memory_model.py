@@ -66,11 +66,6 @@ class Frameworks:
     surface: str = "/System/Library/Frameworks/IOSurface.framework/IOSurface"
     core_foundation: str = "/System/Library/Frameworks/CoreFoundation.framework/CoreFoundation"
 
-    @classmethod
-    def in_one(cls, path: str) -> Frameworks:
-        """Return the frameworks where one library has them all."""
-        return cls(path, path, path, path, path)
-
 
 @dataclass(frozen=True)
 class InMemoryModelDevice:
