@@ -33,6 +33,8 @@ from aneforge.targets import Family, Target, family_of
 from aneforge.targets.queries import least_limit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aneforge.graph.node import Node, Value
 
 __all__ = ["Route", "engine_dialect", "has_direct_form", "is_flatten", "is_lowerable"]
@@ -42,6 +44,7 @@ NOT_A_FLATTEN = "cannot be lowered as Flatten on ANE"
 SPREAD, RECIPROCAL, RESHAPE = "spread first", "reciprocal", "reshape"
 """The decompositions of pairs, divisions and changes of shape that the direct route asks for."""
 STRIDE_RULES = ("ANE-STRIDE-001", "ANE-STRIDE-002")
+COUNT_RULES = ("ANE-TILE-002",)
 
 
 class Route(StrEnum):
@@ -95,7 +98,13 @@ def mil_route(target: Target) -> Dialect:
         return None if is_lowerable(op) else Objection("no layer of the engine computes it")
 
     def objection(node: Node) -> Objection | None:
-        return missing(node.op.name) or mil_form(node) or built_attention(node) or unbuilt_stride(node, target)
+        return (
+            missing(node.op.name)
+            or mil_form(node)
+            or built_attention(node)
+            or unbuilt_stride(node, target)
+            or unbuilt_count(node, target)
+        )
 
     def mil_form(node: Node) -> Objection | None:
         """Return what MIL has against an operation of its own, where the form that it takes has other bits.
@@ -121,11 +130,21 @@ def unbuilt_stride(node: Node, target: Target) -> Objection | None:
     """Object to a convolution whose stride the rules have something against."""
     if Trait.FORWARD_CONVOLUTION not in node.op.traits or set(node.optional_integers("strides") or ()) <= {1}:
         return None
+    return rebuilt(node, target, STRIDE_RULES, "blocks")
+
+
+def unbuilt_count(node: Node, target: Target) -> Objection | None:
+    """Object to a repetition whose count the rules have something against."""
+    return rebuilt(node, target, COUNT_RULES, "rows") if node.op.name == "tile" else None
+
+
+def rebuilt(node: Node, target: Target, rules: Sequence[str], decomposition: str) -> Objection | None:
+    """Object to a node that one of some rules says is built of others."""
     subject = operation_of(node, ())
-    found = next((one for rule in STRIDE_RULES if (one := explain(rule).check(subject, target))), None)
+    found = next((one for rule in rules if (one := explain(rule).check(subject, target))), None)
     if found is None or found.severity is not Severity.DECOMPOSE:
         return None
-    return Objection(found.message, found.remedy, found.seen, found.limit, decomposition="blocks")
+    return Objection(found.message, found.remedy, found.seen, found.limit, decomposition=decomposition)
 
 
 def direct_route(target: Target) -> Dialect:

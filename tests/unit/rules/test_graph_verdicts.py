@@ -124,7 +124,6 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str, tuple[str, ...]]] = {
         "ANE-DYNAMICGOC-002",
         ALL,
     ),
-    "tile by 5": (lambda: graph("tile", {"x": x(1, 4, 4, 4)}, reps=(1, 1, 5, 1)), "ANE-TILE-002", ALL),
     "pixel shuffle by 6": (
         lambda: graph("pixel_shuffle", {"x": x(1, 36, 2, 2)}, upscale_factor=6),
         "ANE-PIXELSHUFFLE-002",
@@ -178,6 +177,12 @@ def test_what_no_layer_is_is_refused_before_anything_is_compiled(form: str) -> N
 
 
 REBUILT: dict[str, tuple[Callable[[], Graph], str | None]] = {
+    "rows repeated five times": (lambda: graph("tile", {"x": x(1, 4, 4, 4)}, reps=(1, 1, 5, 1)), "ANE-TILE-002"),
+    "two axes repeated": (lambda: graph("tile", {"x": x(3, 5)}, reps=(7, 2)), "ANE-TILE-002"),
+    "a depth of 1 repeated, as HaloNet does": (
+        lambda: graph("tile", {"x": x(4, 2, 1, 8, 14)}, reps=(1, 1, 14, 1, 1)),
+        "ANE-TILE-002",
+    ),
     "channels padded": (lambda: graph("pad", {"x": x(1, 3, 4, 5)}, pad=(1, 2, 0, 0, 0, 0)), "ANE-PAD-002"),
     "all axes padded": (
         lambda: graph("pad", {"x": x(2, 3, 4, 5)}, pad=(1, 0, 0, 2, 1, 1, 0, 3), constant_val=0.5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from aneforge.ops.interpolation import extended, nearest_indices
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from aneforge.ops.decomposition import Site, Term
     from aneforge.ops.types import Array
@@ -29,6 +30,7 @@ __all__ = [
     "NEAREST_BY_GATHER",
     "PADDED_BY_CONCAT",
     "REPEATED_BY_CONCAT",
+    "REPEATED_BY_ROWS",
     "RESHAPED",
     "SELECT_OF_ONE_SHAPE",
     "SLICE_BY_VIEWS",
@@ -137,6 +139,37 @@ def repeated_by_concat(to: Site, x: Term, *, reps: tuple[int, ...]) -> Term:
         else:
             result = to.op("concat", (result,) * count, axis=axis)
     return copied(result, x)
+
+
+def repeated_by_rows(_: Site, x: Term, *, reps: tuple[int, ...]) -> Term:
+    """Return x repeated along each axis as an axis of length 1 before it, which takes any count."""
+    result = x
+    for axis, count in enumerate(reps):
+        if count == 1:
+            continue
+        shape = result.shape
+        flat, place = with_single_axis(shape, axis)
+        rows = result.reshape(shape=flat).tile(reps=lengthened((1,) * len(flat), place, count))
+        result = rows.reshape(shape=lengthened(shape, axis, count * shape[axis]))
+    return copied(result, x)
+
+
+def with_single_axis(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], int]:
+    """Return a shape of four axes with one of length 1 before an axis, and its place; its longest axis is short.
+
+    >>> with_single_axis((64, 8, 1, 8, 14), 2), with_single_axis((1, 64, 112, 112), 1)
+    (((64, 8, 1, 112), 2), ((1, 1, 7168, 112), 1))
+    """
+    before, behind = shape[:axis], shape[axis:]
+    rows = (((*both, 1, math.prod(behind)), 2) for both in in_two(before))
+    channels = (((math.prod(before), 1, *both), 1) for both in in_two(behind))
+    return min((*rows, *channels), key=lambda one: max(one[0]))
+
+
+def in_two(shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Yield the shapes of two axes that hold the elements of a shape in their order."""
+    for place in range(len(shape) + 1):
+        yield math.prod(shape[:place]), math.prod(shape[place:])
 
 
 def lengthened(shape: tuple[int, ...], axis: int, extent: int) -> tuple[int, ...]:
@@ -296,6 +329,9 @@ CROP_BY_VIEWS = moving("views", "views without the borders", crop_by_views)
 SPLIT_BY_VIEWS = moving("views", "a view for every part", split_by_views)
 STACKED_BY_CONCAT = moving("concat", "a concatenation along a new axis", stacked_by_concat)
 REPEATED_BY_CONCAT = moving("concat", "concatenations along the axes", repeated_by_concat)
+REPEATED_BY_ROWS = moving(
+    "rows", "repetitions along an axis of length 1, between reshapes", repeated_by_rows, same_operation=True
+)
 PADDED_BY_CONCAT = moving("concat", "a concatenation with constants", padded_by_concat)
 SPACE_TO_BATCH_AFTER_PAD = moving(
     "pad first", "a concatenation with zeros, then the operation", space_to_batch_after_pad, same_operation=True

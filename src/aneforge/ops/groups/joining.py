@@ -231,7 +231,7 @@ TILE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     support=F2,
-    decompositions=lambda: (decompositions.movement.REPEATED_BY_CONCAT,),
+    decompositions=lambda: (decompositions.movement.REPEATED_BY_CONCAT, decompositions.movement.REPEATED_BY_ROWS),
     in_mil=True,
     gradient=lambda: gradients.moving.TILED,
 )

@@ -95,11 +95,12 @@ def is_broadcast(x: TensorType, result: TensorType) -> bool:
     return all(old in (1, new) for old, new in zip(x.shape, result.shape, strict=True))
 
 
-@rule("ANE-TILE-002", Severity.REJECT, bound="tile_factors", relation=Relation.ONE_OF, ops={"tile"})
+@rule("ANE-TILE-002", Severity.DECOMPOSE, bound="tile_factors", relation=Relation.ONE_OF, ops={"tile"})
 def tile_counts(subject: Subject) -> Iterator[Seen]:
     """A tensor is repeated with the factor {seen}; counts on {target} must be products of {limit}.
 
-    Remedy: concatenate the tensor with itself.
+    Remedy: not needed from a graph, where it is repeated along an axis of length 1 between reshapes; else concatenate
+    the tensor with itself.
 
     Where only axes of length 1 are repeated it is a broadcast, which takes any count, but for the depth.
     """
