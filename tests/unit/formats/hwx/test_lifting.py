@@ -335,6 +335,10 @@ def product_of_heads(x: Tensor) -> Tensor:
     return x @ x.transpose((0, 1, 3, 2))
 
 
+def exponential_of_a_product(x: Tensor) -> Tensor:
+    return (x * x.sigmoid()).exp()
+
+
 def softmax_of_columns(x: Tensor) -> Tensor:
     return x.softmax(-1)
 
@@ -350,6 +354,7 @@ def test_tensors_that_meet_in_rows_and_columns_are_joined_along_both() -> None:
         ((1, 24, 14, 1), softmax_of_columns, "softmax"),
         ((1, 16, 4, 20), halved_maximum, "muls"),
         ((1, 4, 17, 24), product_of_heads, "matmul"),
+        ((1, 16, 4, 20), exponential_of_a_product, "exp"),
     ],
 )
 def test_what_is_emitted_is_read_as_a_graph_of_the_same_bits(

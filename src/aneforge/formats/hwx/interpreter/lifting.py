@@ -16,7 +16,13 @@ from aneforge.errors import HwxError, Location
 from aneforge.formats.hwx.ane_file import read_program
 from aneforge.formats.hwx.interpreter.activation_tables import ActivationTable
 from aneforge.formats.hwx.interpreter.element_names import MadeValue, ValueTable
-from aneforge.formats.hwx.interpreter.norm_chains import layer_norm_of, rows_of_planes, softmax_of
+from aneforge.formats.hwx.interpreter.norm_chains import (
+    exponential_of,
+    is_power_of_two,
+    layer_norm_of,
+    rows_of_planes,
+    softmax_of,
+)
 from aneforge.formats.hwx.interpreter.steps import (
     FUNCTIONS,
     Bound,
@@ -166,6 +172,9 @@ class GraphComputer:
         named = activation.operation
         if named is None:
             return MadeValue(None, self.refuse("ne.nonlinearity", "the table is none of the known ones"))
+        exponents = exponential_of(self.values, sources[0]) if is_power_of_two(work) else None
+        if exponents is not None:
+            return MadeValue(self.values.apply("exp", {"x": self.tensor(exponents)}), work=work, sources=sources)
         return MadeValue(self.values.apply(named.op, {"x": x}, named.attributes), work=work, sources=sources)
 
     def convolved(self, work: Convolution, sources: tuple[Names, ...], kernel: Names | None) -> MadeValue:

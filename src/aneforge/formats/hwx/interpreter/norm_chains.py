@@ -1,4 +1,4 @@
-"""Chains of tasks that are one operation: softmax and layer norm, recognised by the elements that they read.
+"""Chains of tasks that are one operation: softmax, layer norm and exp, recognised by the elements that they read.
 
 Each link must read exactly the elements of its row: the sum those that are divided by it, the mean those that it is
 taken from. A chain that differs anywhere is not the operation, and its links are refused one by one.
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aneforge.formats.hwx.interpreter.element_names import MadeValue, ValueTable
-    from aneforge.formats.hwx.interpreter.steps import Activation
+    from aneforge.formats.hwx.interpreter.steps import Activation, Work
     from aneforge.graph.tensor import Tensor
 
     Names = NDArray[np.int64]
 
-__all__ = ["layer_norm_of", "rows_of_planes", "softmax_of"]
+__all__ = ["exponential_of", "is_power_of_two", "layer_norm_of", "rows_of_planes", "softmax_of"]
 
 DEPTH, WIDTH = 2, 4
 AXES = (WIDTH, 3, 1)
@@ -50,9 +50,11 @@ def exponents_of(values: ValueTable, reciprocals: Names, powers: Names, axis: in
     sums, found = values.find(reciprocals), values.find(powers)
     if sums is None or found is None or reciprocals.shape != (*powers.shape[:-1], 1):
         return None
-    work = found[0].work
-    is_power = isinstance(work, Copy) and work.scale == 1 and is_table(work.activation, "exp2")
-    if not is_power or not adds_up(sums[0], along_width=axis == WIDTH) or not same_rows(sums, powers):
+    if (
+        not is_power_of_two(found[0].work)
+        or not adds_up(sums[0], along_width=axis == WIDTH)
+        or not same_rows(sums, powers)
+    ):
         return None
     return elements_of(found, 0)
 
@@ -68,10 +70,22 @@ def adds_up(value: MadeValue, *, along_width: bool) -> bool:
     return isinstance(work, Sum) and work.start == 0 and work.from_accumulator and is_table(work.activation, "inverse")
 
 
+def is_power_of_two(work: Work | None) -> bool:
+    """Tell whether work is the table of powers of two, of what it reads as it is."""
+    return isinstance(work, Copy) and work.scale == 1 and is_table(work.activation, "exp2")
+
+
 def is_table(activation: Activation, op: str) -> bool:
     """Tell whether an activation is the table of an operation."""
     named = activation.operation if isinstance(activation, ActivationTable) else None
     return named is not None and named.op == op
+
+
+def exponential_of(values: ValueTable, exponents: Names) -> Names | None:
+    """Return x, if exponents of powers of two are x · log2 e, rounded: the powers are those of e."""
+    found = values.find(exponents)
+    scaled = Elements("add", (False, False), False, LOG2_E, 0.0, 0.0, "none", False)  # noqa: FBT003 - as below
+    return elements_of(found, 0) if found is not None and found[0].work == scaled else None
 
 
 def find_centred(values: ValueTable, exponents: Names) -> Names | None:
