@@ -87,7 +87,7 @@ def bench(
     macs = subject.graph.work().macs
     found: list[Benchmark] = []
     for chosen in chosen_targets(targets):
-        compiled = compile_graph(subject.graph, chosen.target)
+        compiled = compile_graph(subject.graph, chosen.target, route=subject.route(chosen.target))
         began = time.perf_counter()
         ready = prepare(compiled.program)
         preparing = (time.perf_counter() - began) * 1e3

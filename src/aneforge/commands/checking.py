@@ -14,9 +14,8 @@ from aneforge._version import __version__
 from aneforge.commands.divergences import compare_targets
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.preparing import Preparation, prepare_subject
-from aneforge.commands.sharing import Compiler, mil_alone
+from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
-from aneforge.compiler.compile import route_to
 from aneforge.compiler.retarget import verdict_by
 from aneforge.compiler.splits import with_refusal
 from aneforge.compiler.verdict import with_compiled
@@ -126,11 +125,10 @@ def check(
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
     subject, remarks = prepare_subject(subject, chosen, Preparation(asked.opt, asked.compress))
-    reached = route_to if subject.format == ModelFormat.NETPLIST else mil_alone
     judged = verdicts(as_written(subject), [one.target for one in chosen])
-    found = [verdict_by(one, reached(place.target)) for one, place in zip(judged, chosen, strict=True)]
+    found = [verdict_by(one, subject.route(place.target)) for one, place in zip(judged, chosen, strict=True)]
     runs, states = sample_runs(subject, asked.samples)
-    compiler = Compiler(subject.graph, reached)
+    compiler = Compiler(subject.graph, subject.route)
     writer = TargetWriter(
         subject.graph,
         Asked(

@@ -92,7 +92,7 @@ def target_side(
     original = subject.graph
     place = chosen_targets([which])[0]
     target = place.target
-    made = compile_graph(graph, target)
+    made = compile_graph(graph, target, route=subject.route(target))
     given = made.feed(inputs)
     ran = run(made.program, given, states, keep=True)
     origin = origins(graph, made.graph)

@@ -26,7 +26,6 @@ from aneforge.compiler.dialect import Route
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
-from aneforge.formats.detection import ModelFormat
 from aneforge.formats.mil.mil_files import MODEL_FILE, WEIGHTS_FILE, weights_beside, write_mil, write_mil_file
 from aneforge.records import dataclass
 
@@ -179,8 +178,8 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
     # Network descriptions alone reach the targets that run no MIL programs.
-    described = emit == "netplist" or (subject.format == ModelFormat.NETPLIST and emit not in MIL_FORMS)
-    route = route_to(chosen) if described else Route.MIL
+    reached = route_to(chosen) if emit == "netplist" else subject.route(chosen)
+    route = Route.MIL if emit in MIL_FORMS else reached
     if dump_phases is None:
         made = compile_form(subject.graph, chosen, form, pipeline, pipeline.run, route)
     else:

@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aneforge.compiler.compile import route_to
+from aneforge.compiler.dialect import Route
 from aneforge.errors import UnknownTargetError
+from aneforge.formats.detection import ModelFormat
 from aneforge.formats.model import load_model
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.precision import Halved, to_fp16
@@ -63,6 +66,10 @@ class Subject:
     def notes(self) -> tuple[str, ...]:
         """What the change did."""
         return self.half.notes
+
+    def route(self, target: Target) -> Route:
+        """Return how a target is reached: network descriptions alone reach those that run no MIL programs."""
+        return route_to(target) if self.format == ModelFormat.NETPLIST else Route.MIL
 
 
 def subject_of(

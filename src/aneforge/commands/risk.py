@@ -204,7 +204,7 @@ class Risks:
         before = [layer for view in views for layer in self.layers(compiled, view)]
         behind = before
         if scaled.applied or views != after.views:
-            rebuilt = compile_graph(scaled.graph, target)
+            rebuilt = compile_graph(scaled.graph, target, route=compiled.retargeted.route)
             behind = [layer for view in after.views for layer in after.layers(rebuilt, view)]
         counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, behind)]
         on = {"declared": "inputs drawn within the ranges", "observed": "the sample inputs"}.get(

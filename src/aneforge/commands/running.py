@@ -86,7 +86,7 @@ def run_model(
     values, states = feed_inputs(subject.graph, inputs, seed)
     runs: list[Ran] = []
     for one in chosen_targets(targets):
-        made = compile_graph(subject.graph, one.target)
+        made = compile_graph(subject.graph, one.target, route=subject.route(one.target))
         ran = ran_on(chosen, made.program, subject.graph, made.feed(values), states)
         runs.append(replace(ran, notes=subject.notes, chip=chip_named(one)))
     return tuple(runs)

@@ -77,6 +77,11 @@ def test_a_network_description_is_judged_by_the_route_that_takes_it(tmp_path: Pa
     assert [one.ok for one in report.targets] == [True, True]
     assert not any(found.rule == "ANE-FLOOR-001" for one in report.targets for found in one.findings)
     assert compile_model(description / "net.plist", "h11").layers == 1
+    values = {"x": np.linspace(-1, 1, 4 * 8 * 8, dtype=np.float16).reshape(1, 4, 8, 8)}
+    (ran,) = run_model(description, "h11", values)
+    assert ran.outputs["y"].tobytes() == np.maximum(values["x"], 0).tobytes()
+    assert not any(one.differing for one in compare(description, "h11", "m1", values).errors)
+    assert bench(description, "h11", values, runs=1)
     with pytest.raises(IllegalGraphError, match="ANE-FLOOR-001"):
         compile_model(description / "net.plist", "h11", "mil", tmp_path / "mil")
     sine = tmp_path / "sine"
