@@ -36,7 +36,7 @@ from aneforge.analysis.files import (
     model,
     networks,
 )
-from aneforge.analysis.machine import Machine, anchors_of, machine_for
+from aneforge.analysis.machine import Machine, anchors_of, machine_for, machine_of
 from aneforge.analysis.routes import ProgramMeasurement, is_assumed, programs
 from aneforge.analysis.work import ProgramWork, work_of
 from aneforge.commands.measured_programs import build_measured_program
@@ -177,6 +177,19 @@ class Terms:
         return np.log(
             (self.counts @ np.array([dispatch, 1 / host_in, 1 / host_out, *costs]) + self.rest) / self.measured
         )
+
+
+def machine_by_route(row: ProgramMeasurement) -> Machine:
+    """Return the machine of a program; by a route that is not assumed it has the dispatch that its rows ask for."""
+    machine = machine_of(row.chip)
+    return machine if is_assumed(row.route) else replace(machine, dispatch=route_dispatch(row.chip, row.route))
+
+
+@cache
+def route_dispatch(chip: str, route: str) -> float:
+    """Return the dispatch that all programs of a chip by one route ask for."""
+    rows = [row for row in programs() if (row.chip, row.route) == (chip, route)]
+    return fit_call(rows, machine_of(chip))
 
 
 def terms_of(rows: Sequence[Measurement]) -> Terms:

@@ -15,6 +15,7 @@ from aneforge.analysis.files import machines_file, networks
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.routes import programs
 from measured_networks import network
+from published_figures import network_figures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +110,14 @@ def test_error_bars_that_other_networks_ask_for_hold_a_network(repository: Path)
     held = tool.inside_bars_of_others(list(found), np.array(list(found.values())))
     assert 0.7 <= np.mean(held) <= 0.9
     assert f"from the other networks each time, they hold {held.sum()} of {len(held)}" in page(repository)
+
+
+def test_the_page_says_how_many_intervals_hold_their_network(repository: Path) -> None:
+    """`tools/published_figures.py` lists them."""
+    found = list(network_figures())
+    inside = sum(one.inside for one in found)
+    assert f"{inside} of {len(found)} networks" in page(repository)
+    assert all(one.row.endswith("| yes |") is one.inside for one in found)
 
 
 def test_a_network_widens_no_error_bars_of_its_own() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.analysis.cost import Cost
-    from aneforge.analysis.machine import Machine
     from aneforge.analysis.routes import ProgramMeasurement
 
 CHIPS = ("m1", "m2", "m2-pro", "h14g", "m3", "m4-max", "m5", "h17s")
@@ -174,20 +171,6 @@ def test_published_calls_are_inside_the_interval_of_the_dispatch(key: str) -> No
             assert least <= figure.microseconds[0] <= figure.microseconds[1] <= most, figure
 
 
-def machine_by(row: ProgramMeasurement) -> Machine:
-    """Return the machine of a row: by another route it has the dispatch that all its rows ask for."""
-    machine = machine_of(row.chip)
-    if is_assumed(row.route):
-        return machine
-    return replace(machine, dispatch=route_dispatch(row.chip, row.route))
-
-
-@cache
-def route_dispatch(chip: str, route: str) -> float:
-    rows = [row for row in programs() if (row.chip, row.route) == (chip, route)]
-    return tool.fit_call(rows, machine_of(chip))
-
-
 @pytest.mark.parametrize("row", programs(), ids=str)
 def test_published_programs_are_inside_the_interval_or_a_conflict(row: ProgramMeasurement) -> None:
     if row.conflict:
@@ -195,7 +178,7 @@ def test_published_programs_are_inside_the_interval_or_a_conflict(row: ProgramMe
     if not row.chip:
         assert row.conflict
         return
-    found = price(tool.works(row), machine_by(row))
+    found = price(tool.works(row), tool.machine_by_route(row))
     inside = found.low <= row.high and row.low <= found.high
     assert inside is not bool(row.conflict), (found.low, found.high)
 
