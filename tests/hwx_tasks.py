@@ -75,6 +75,7 @@ MOVEMENT: Mapping[str, float] = {
     "destination.result_interleave": 1,
     "destination.result_memory_format": 2,
     "destination.result_format_mode": 1,
+    "destination.result_truncate": 3,
     **{f"destination.result_{name}": value for name, value in SURFACE.items()},
 }
 NEURAL: Mapping[str, float] = {
@@ -101,6 +102,7 @@ def planar_add() -> Task:
         "common.patch_height_log2": 3,
         **{f"source.source2_{name}": value for name, value in SURFACE.items()},
         "source.source2_memory_format": 2,
+        "source.source2_truncate": 3,
         "l2.source2_present": 1,
         "l2.source2_l2_base": 0x2100,
         **{f"l2.source2_l2_{name}": value for name, value in L2.items()},

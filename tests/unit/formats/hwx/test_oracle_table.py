@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_counted_and_the_exit_code_says_so(
 ) -> None:
     write_oracle(tmp_path / "broken.json", "h13", convolution().with_fields({"header.later": 1}))
     text = (tmp_path / "broken.json").read_text(encoding="utf-8")
-    (tmp_path / "cut.json").write_text(text.replace(', "01002001"]', "]"), encoding="utf-8")
+    (tmp_path / "cut.json").write_text(text.replace(', "01002031"]', "]"), encoding="utf-8")
     (tmp_path / "bad.hwx").write_bytes(b"no container")
     monkeypatch.setattr(sys, "argv", ["hwx_oracles.py", str(tmp_path)])
     assert hwx_oracles.main() == 1

@@ -54,6 +54,10 @@ EXPECTED_NEURAL: Mapping[str, float] = {
 }
 
 
+EXPECTED_SUMS: Mapping[str, float] = {"l2.padding_mode": 0, "ne.binary_point": -4}
+"""Fields of tasks that add products: pads are zeros, and products are not shifted."""
+
+
 def neural_work(reader: TaskReader) -> NeuralWork:
     """Return what a task of the neural engine computes.
 
@@ -61,6 +65,7 @@ def neural_work(reader: TaskReader) -> NeuralWork:
         HwxError: It is not understood.
     """
     reader.expect(EXPECTED_NEURAL)
+    expect_constants(reader)
     works: Mapping[TaskOperation, Callable[[TaskReader], NeuralWork]] = {
         TaskOperation.CONVOLUTION: convolution_of,
         TaskOperation.CHANNEL_SUM: channel_sum_of,
@@ -88,6 +93,14 @@ def epilogue_of(reader: TaskReader) -> Epilogue:
     return cast("Epilogue", reader.meaning.epilogue)
 
 
+def expect_constants(reader: TaskReader) -> None:
+    """Raise the error for weights or a table whose base register is not enabled, or whose form is said in two ways."""
+    kernel, epilogue = reader.meaning.kernel, reader.meaning.epilogue
+    if kernel is not None or (epilogue is not None and epilogue.table is not None):
+        sparse = kernel is not None and kernel.sparse
+        reader.expect({"header.kernel_bar_enable": 1, "kernel_source.sparse": int(sparse)})
+
+
 def copy_of(reader: TaskReader) -> Copy:
     """Return a copy.
 
@@ -107,7 +120,7 @@ def convolution_of(reader: TaskReader) -> Convolution:
     Raises:
         HwxError: Its kernel has a form that is not known, or is not where it should be.
     """
-    reader.expect({"ne.accumulator_bias": 0})
+    reader.expect({"ne.accumulator_bias": 0, **EXPECTED_SUMS})
     kernel = kernel_of(reader)
     if kernel.format != "fp16":
         raise reader.refuse("ne.kernel_format", "only kernels of fp16 are understood", seen=kernel.format)
@@ -259,7 +272,7 @@ def channel_sum_of(reader: TaskReader) -> Sum:
     """Return a sum of channels with implicit weights."""
     window = window_of(reader)
     epilogue = epilogue_of(reader)
-    reader.expect({"ne.post_scale": 1, "ne.has_bias": 0})
+    reader.expect({"ne.post_scale": 1, "ne.has_bias": 0, **EXPECTED_SUMS})
     start, activation = epilogue.accumulator_bias, activation_of(reader)
     return Sum(window, channels_of_one(reader), start, activation, from_accumulator=epilogue.range_reduced)
 

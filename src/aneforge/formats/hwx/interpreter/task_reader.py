@@ -23,12 +23,17 @@ __all__ = ["TaskReader"]
 STAYS_IN_L2 = 1
 """Type code of a source that is read by DMA and kept in L2 for later tasks."""
 EXPECTED: Mapping[str, float] = {
+    "header.skip": 0,
     "common.element_multiply": 0,
+    "kernel_source.auxiliary_enable": 0,
+    "source.pixel_offset": 0,
     **{f"source.source{number}_{name}": 0 for number in (1, 2) for name in ("shift", "channel_offset", "compression")},
     **{f"destination.result_{name}": 0 for name in ("shift", "channel_offset", "compression")},
     **{f"l2.{side}_dma_{name}": 0 for side in ("source1", "result") for name in ("compression", "channel_offset")},
 }
 """Fields of every task whose other values have no known effect."""
+FP16_IN_MEMORY: Mapping[str, float] = {"memory_format": 2, "truncate": 3}
+"""Fields of the DMA of a tensor of fp16; others are of other elements."""
 COMPUTING_BLOCKS = ("common", "pe", "ne")
 """Blocks in which a bit that no field names may change what is computed."""
 HARMLESS = {"source+0x40": 0x100}
@@ -64,9 +69,22 @@ class TaskReader:
     def expect(self, fields: Mapping[str, float]) -> None:
         """Raise the error for the first field that has another value than the one whose effect is known."""
         for name, value in fields.items():
-            seen = self.task.number(name) if self.task.layout.has(name) else None
-            if seen is not None and seen != value:
-                raise self.refuse(name, "the effect of this value is not known", seen=seen, limit=value)
+            for seen in self.numbers(name):
+                if seen != value:
+                    raise self.refuse(name, "the effect of this value is not known", seen=seen, limit=value)
+
+    def numbers(self, name: str) -> Iterator[float]:
+        """Yield the values of a field, of each register that has it, where they are written or have a default."""
+        if not self.task.layout.has(name):
+            return
+        place = self.task.layout.place(name)
+        words = (self.task.word(name, index) for index in range(place.register.count))
+        yield from (float(place.field.value(word)) for word in words if word is not None)
+
+    def expect_in_memory(self, side: str, name: str) -> None:
+        """Raise the error for a tensor in memory that is not fp16, or whose base register is not enabled."""
+        self.expect({f"{side}.{name}_{field}": value for field, value in FP16_IN_MEMORY.items()})
+        self.expect({f"header.{name}_bar_enable": 1, f"l2.{name}_dma_format": 1})
 
     def doubts(self) -> Iterator[str]:
         """Yield what makes the step less sure.
@@ -145,6 +163,7 @@ class TaskReader:
         l2 = self.l2_view(operand, extents, f"l2.{name}_l2_base")
         if operand.memory is None:
             return Source(l2, exchanged=operand.transposed)
+        self.expect_in_memory("source", name)
         view = self.memory_view(operand.memory, extents, f"source.{name}_base", f"header.{name}_bar")
         stays = number == 1 and operand.l2.kind == STAYS_IN_L2
         fits = l2.strides[1] >= ELEMENT * extents[4] or extents[1] == 1
@@ -175,6 +194,7 @@ class TaskReader:
             extents = exchange(extents)
         views: list[View] = []
         if operand.memory is not None:
+            self.expect_in_memory("destination", "result")
             views.append(self.memory_view(operand.memory, extents, "destination.result_base", "header.result_bar"))
         if not operand.streamed:
             views.append(self.l2_view(operand, extents, "l2.result_l2_base"))
