@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-SHOWN_NAME = 28
-"""Characters of a name that a narrow terminal has room for."""
-OTHER_COLUMNS = 52
-"""Characters of a row beside the name."""
 SHOWN_HAZARDS = 5
 SHOWN_OUTPUTS = 8
 
@@ -174,20 +170,10 @@ def distances(error: OutputError) -> list[str]:
     return found
 
 
-def cut_name(name: str, most: int) -> str:
-    """Return a name cut in the middle where it is too long: names of one model often begin alike.
-
-    >>> cut_name("/encoder/layer.0/attention/output/Add", 20)
-    '/encod…on/output/Add'
-    """
-    if len(name) <= most:
-        return name
-    begin = most // 3
-    return f"{name[:begin]}…{name[begin + 1 - most :]}"
-
-
 def show_operations(out: Console, found: Comparison, most: int) -> None:
     """Print what was compared and the operations that are the furthest apart."""
+    from rich.text import Text  # noqa: PLC0415 - loaded when it is needed
+
     from aneforge.cli.terminal import plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     out.print()
@@ -219,11 +205,12 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
     worst = found.worst
     table = plain_table(["#", "worst first", "op", "differ", "of", "largest", "relative"], ["#", "differ", "of"])
     for one in worst[:most]:
-        name = cut_name(one.name, max(SHOWN_NAME, out.width - OTHER_COLUMNS))
         output = "*" if one.node in found.outputs else ""
         largest = "not finite" if one.largest is None else f"{one.largest:.3g}"
         relative = "" if one.relative is None else f"{one.relative:.2g}"
-        table.add_row(f"{one.node}{output}", name, one.op, str(one.differing), str(one.elements), largest, relative)
+        table.add_row(
+            f"{one.node}{output}", Text(one.name), one.op, str(one.differing), str(one.elements), largest, relative
+        )
     out.print(table)
     if len(worst) > most:
         out.print(f"and {len(worst) - most} with smaller differences (--most {len(worst)} prints all)")
