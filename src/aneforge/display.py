@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MOST_LINES", "as_html", "cut_lines", "number_of"]
+__all__ = ["MOST_LINES", "as_html", "clauses_once", "cut_lines", "number_of"]
 
+CLAUSES = re.compile(r"; (?![^()]*\))")
+"""What is between two clauses that are not in parentheses."""
 MOST_LINES = 40
 """Lines of a text that are shown."""
 
@@ -23,6 +26,15 @@ def cut_lines(lines: Iterable[str], most: int = MOST_LINES) -> str:
     if len(whole) <= most:
         return "\n".join(whole)
     return "\n".join((*whole[: most - 1], f"… and {len(whole) - most + 1} more lines"))
+
+
+def clauses_once(text: str) -> str:
+    """Return a text whose clauses, separated by semicolons, are each there once; what is in parentheses stays whole.
+
+    >>> clauses_once("a (b; c); d; a (b; c)")
+    'a (b; c); d'
+    """
+    return "; ".join(dict.fromkeys(CLAUSES.split(text)))
 
 
 def number_of(count: int, noun: str) -> str:

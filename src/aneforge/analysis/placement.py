@@ -19,6 +19,7 @@ from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against,
 from aneforge.analysis.work import NOTHING, work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.splits import OVERSIZE
+from aneforge.display import as_html, cut_lines
 from aneforge.errors import GraphError, IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
 from aneforge.evidence import EvidenceKind
 from aneforge.formats.mlpackage.coreml_tools import coreml_tools
@@ -189,7 +190,10 @@ class Placement:
                 lines.append(f"    cut to part {hop.second}: {amount(hop)}, {hop.moved_bytes:,} bytes")
         lines += [f"  {one.op} #{one.number}: {one.reason}" for one in self.operations if one.device is not Device.ANE]
         lines += [*(f"  {one.text}" for one in self.advice), *(f"  {note}" for note in self.notes)]
-        return "\n".join([*lines, str(self.audit)] if self.audit is not None else lines)
+        return cut_lines([*lines, str(self.audit)] if self.audit is not None else lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def amount(one: PlacedSegment | Hop) -> str:

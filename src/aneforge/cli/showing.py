@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from aneforge.cli.terminal import plain_table, print_wrapped
+from aneforge.display import clauses_once
 from aneforge.report.finding_texts import chips_text, shorten_names
 from aneforge.report.headline import THE_ENGINE, in_shop_words, named_chips, shop_name
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER
@@ -226,7 +227,7 @@ def show_shared(out: Console, report: Report, what: str, texts: Sequence[tuple[s
     for target, text in texts:
         shared.setdefault(text, []).append(target)
     for text, targets in shared.items():
-        once = "; ".join(dict.fromkeys(text.split("; ")))
+        once = clauses_once(text)
         print_wrapped(out, f"{what} on {chips_text(report, targets)}: {once}", style="dim")
 
 
@@ -236,7 +237,7 @@ def cut_text(text: str, most: int = SHOWN_REASON + 2) -> str:
     >>> cut_text("a; b; a"), len(cut_text("word " * 99)) <= SHOWN_REASON + 2
     ('a; b', True)
     """
-    once = "; ".join(dict.fromkeys(text.split("; ")))
+    once = clauses_once(text)
     return once if len(once) <= most else f"{once[: most - 2].rstrip()} …"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from aneforge.display import as_html, cut_lines
 from aneforge.records import dataclass
 from aneforge.targets import database
 
@@ -45,6 +46,13 @@ class Explanation:
     name: str
     summary: str
     rows: tuple[Row, ...]
+
+    def __str__(self) -> str:
+        rows = (f"  {row.label}: {row.value}{f' ({row.evidence})' if row.evidence else ''}" for row in self.rows)
+        return cut_lines((f"{self.name} ({self.kind})", self.summary, *rows))
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def source_links(where: str) -> str:

@@ -158,8 +158,15 @@ class Risks:
         return Risk(worst_word(words), "; ".join(reasons), tuple(findings))
 
     def operation(self, layer: LayerRange, nodes: tuple[int, ...]) -> tuple[str, int | None]:
-        """Return the user's operation that a layer carries out, or the layer's own where there is none."""
-        return (self.graph.nodes[nodes[0]].op.name, nodes[0]) if nodes else (layer.op, None)
+        """Return the user's operation that a layer carries out, or the layer's own where there is none.
+
+        A layer carries out reshapes beside the operation that it is made for, which is where its location is.
+        """
+        if not nodes:
+            return layer.op, None
+        own = [node for node in nodes if self.graph.nodes[node].location == layer.location is not None] or nodes
+        node = next((one for one in own if self.graph.nodes[one].op.movement is None), own[0])
+        return self.graph.nodes[node].op.name, node
 
     def layers(self, compiled: Compiled, view: View) -> tuple[LayerRange, ...]:
         """Return the ranges of every layer."""

@@ -185,7 +185,13 @@ def as_graph(out: GraphLike) -> Graph:
         case list() | tuple():
             return Graph({f"y{number}": value for number, value in enumerate(out)})
         case _:
-            raise GraphTypeError("a graph is made of tensors", seen=type(out).__name__)
+            raise GraphTypeError(
+                "a graph is made of tensors",
+                seen=type(out).__name__,
+                remedy="af.from_torch(module, (example,)) reads a module of PyTorch, af.load_model a file"
+                if callable(out)
+                else None,
+            )
 
 
 def expect_values(graph: Graph, purpose: str) -> None:

@@ -425,7 +425,10 @@ class Report:
     def __str__(self) -> str:
         head = f"{self.model}: {number_of(self.operations, 'operation')}, {self.format}"
         verdict = (self.verdict,) if self.verdict else ()
-        return cut_lines((*verdict, head, *(f"  {target_line(one)}" for one in self.targets)))
+        from aneforge.report.tables import brief_findings  # noqa: PLC0415 - it imports this module
+
+        targets = (f"  {target_line(one)}" for one in self.targets)
+        return cut_lines((*verdict, head, *targets, *brief_findings(self)))
 
     def _repr_html_(self) -> str:
         return as_html(self)

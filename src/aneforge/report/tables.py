@@ -115,6 +115,21 @@ def finding_lines(report: Report) -> Iterator[str]:
             yield f"    - also: {cell(', '.join(names_once(folded.others)))}"
 
 
+def brief_findings(report: Report, most: int = 5) -> Iterator[str]:
+    """Yield the worst findings with their remedies, two lines for each, and how many are left out."""
+    found = fold_results(report)
+    for folded in found[:most]:
+        one, finding = folded.first, folded.first.finding
+        at = f" {one.node!r}" if one.node else ""
+        on = chips_text(report, one.targets)
+        message = shop_message(report, finding, one.targets)
+        yield f"{finding.severity} {finding.op}{at}{more_text(folded)} on {on} ({finding.rule}): {message}"
+        if finding.remedy:
+            yield f"  remedy: {finding.remedy}"
+    if len(found) > most:
+        yield f"and {len(found) - most} more"
+
+
 def more_text(folded: Folded) -> str:
     """Return how many other operations have a finding."""
     return f" and {len(folded.others)} more" if folded.others else ""

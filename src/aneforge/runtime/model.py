@@ -14,7 +14,7 @@ import numpy as np
 
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
-from aneforge.display import as_html, cut_lines
+from aneforge.display import as_html, clauses_once, cut_lines
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
 from aneforge.runtime.executables import RunsMany
 from aneforge.runtime.program import LoadedProgram
@@ -267,7 +267,7 @@ class ModelBase:
             repr(self),
             f"programs: {len(self.segments)}, of which {self.n_netplist} are native layers",
             f"constants: {len(constants)}, {sum(constant.nbytes for constant in constants):,} bytes",
-            f"exactness: {self.exactness}",
+            f"exactness: {clauses_once(str(self.exactness))}",
             *(f"input drawn by the host: {one.name}, {one.meaning}" for one in self.supplied),
             *(f"warning: {one}" for one in self.warnings),
             *(f"note: {one.stage}{f' %{one.layer}' if one.layer else ''}: {one.text}" for one in self.notes),

@@ -149,6 +149,16 @@ def test_small_products_warn_where_rescaling_was_measured_to_gain() -> None:
     assert before > 3 * after > 0
 
 
+def test_an_edge_is_that_of_the_product_and_not_of_the_reshape_before_it() -> None:
+    weight = np.full((16, 1024), 2.0**-7)
+    x = af.input((1, 1024, 1, 1), name="x")
+    graph = af.Graph({"y": x.reshape(1, 1024).linear(weight)})
+    samples = {"x": np.full((1, 1024, 1, 1), 2.0**-2)}
+    report = check(graph, NEW, CheckOptions(samples=samples))
+    (found,) = report.targets[0].findings
+    assert (found.rule, found.op) == ("ANE-RANGE-005", "linear")
+
+
 def test_small_products_are_information_where_rescaling_gains_nothing() -> None:
     weight = np.full((16, 1024), 2.0**-7)
     graph = af.Graph({"y": af.input((4, 1024), name="x").linear(weight)})

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.compiler.memory.planner import plan
+from aneforge.compiler.schedule.schedule import schedule
 from aneforge.display import MOST_LINES
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.report import check
+from aneforge.report import check, explain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +54,8 @@ def test_a_model_has_its_cost() -> None:
 
 def test_a_module_is_pointed_to_its_reader() -> None:
     with pytest.raises(GraphTypeError, match=r"af\.from_torch"):
+        af.compile(len, target="m4")  # pyright: ignore[reportCallIssue, reportArgumentType] - what is no graph
+    with pytest.raises(GraphTypeError, match=r"af\.from_torch"):
         af.load_model(object())  # pyright: ignore[reportArgumentType] - what is not a path
 
 
@@ -65,5 +69,17 @@ def test_what_is_shown_is_a_screen_and_has_a_page() -> None:
         assert len(str(one).splitlines()) <= MOST_LINES
         assert getattr(one, "_repr_html_")().startswith("<div><strong>")  # noqa: B009 - the protocol of notebooks
     assert "more lines" in str(shown[1])
+    program = af.build_program(graph, "m1")
+    made = schedule(program)
+    listed = [
+        made,
+        plan(program, made),
+        af.ranges(graph, target="m1"),
+        af.divergence(graph, "m1", "m4"),
+        af.placement(graph, "m1"),
+    ]
+    for one in (*listed, explain(["conv"])):
+        assert 1 < len(str(one).splitlines()) <= MOST_LINES
+        assert getattr(one, "_repr_html_")().startswith("<div><strong>")  # noqa: B009 - as above
     page = af.build_program(graph, "m1")._repr_html_()  # pyright: ignore[reportPrivateUsage] - as above
     assert "x&lt;y&gt;" in page

@@ -22,6 +22,7 @@ from aneforge.analysis.ranges.interval import FINITE, hull
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
+from aneforge.display import as_html, cut_lines
 from aneforge.engine.choices import entry_of
 from aneforge.graph.graph import expect_values
 from aneforge.graph.precision import to_fp16
@@ -154,7 +155,10 @@ class Divergence:
     def __str__(self) -> str:
         beyond = f", {self.on_silicon} on silicon" if self.on_silicon is not self.verdict else ""
         head = f"{self.first} and {self.second}: {self.verdict}{beyond}"
-        return "\n".join([head, *(f"  {line}" for line in (*self.findings, *self.notes))])
+        return cut_lines([head, *(f"  {line}" for line in (*self.findings, *self.notes))])
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def strongest(findings: Iterable[Difference]) -> Strength:

@@ -27,6 +27,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
+from aneforge.display import as_html
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.run import prepare
@@ -195,6 +196,9 @@ class RangeReport:
         lines += [f"  {note}" for note in self.notes]
         more = len(lines) - SHOWN_LINES
         return "\n".join([*lines[:SHOWN_LINES], *([f"  and {more} more lines; `layers` has every layer"] * (more > 0))])
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def ranges(

@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from aneforge.display import as_html, cut_lines
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -173,4 +174,7 @@ class MemoryPlan:
     def __str__(self) -> str:
         from aneforge.compiler.memory.print_plan import plan_text  # noqa: PLC0415 - it imports this module
 
-        return plan_text(self)
+        return cut_lines(plan_text(self).splitlines())
+
+    def _repr_html_(self) -> str:
+        return as_html(self)

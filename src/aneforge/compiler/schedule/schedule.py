@@ -21,6 +21,7 @@ from aneforge.compiler.schedule.order import list_order
 from aneforge.compiler.schedule.partition import Partitioner
 from aneforge.compiler.schedule.rules import rules as standard_rules
 from aneforge.compiler.schedule.verifier import verify_schedule
+from aneforge.display import as_html, cut_lines
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -121,7 +122,10 @@ class Schedule:
     def __str__(self) -> str:
         from aneforge.compiler.schedule.print_schedule import schedule_text  # noqa: PLC0415 - it imports this module
 
-        return schedule_text(self)
+        return cut_lines(schedule_text(self).splitlines())
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def schedule(program: Program, rules: Rules | None = None) -> Schedule:

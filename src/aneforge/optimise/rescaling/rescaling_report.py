@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from aneforge.display import as_html, cut_lines
 from aneforge.engine.execution.epilogue import ONE_ROUNDING
 from aneforge.ops.op import Trait
 from aneforge.ops.table import ops_with
@@ -122,4 +123,7 @@ class Rescaled:
         lines += [f"  output {output}" for output in self.outputs]
         lines.append(f"  layers: {self.layers_before} -> {self.layers_after}")
         lines += [f"  {remark}" for remark in (self.label, *self.remarks) if remark]
-        return "\n".join(lines)
+        return cut_lines(lines)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)

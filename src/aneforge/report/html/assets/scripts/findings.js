@@ -55,7 +55,7 @@ function bothNumbers(seen, limit) {
 function groupLinks(group) {
   const { node } = state.target.findings;
   const links = group.slice(0, NAMES_SHOWN).map((one) =>
-    el("button", { type: "button", class: "name", title: nodeName(node[one]), text: middle(nodeName(node[one]), 34), onclick: () => chooseNode(node[one], one) }));
+    el("button", { type: "button", class: "name", title: nodeName(node[one]), text: middle(nodeName(node[one]), 60), onclick: () => chooseNode(node[one], one) }));
   const more = group.length - links.length;
   return el("div", { class: "links" }, ...links, more > 0 ? el("span", { class: "quiet", text: `and ${count(more)} more` }) : null);
 }

@@ -17,7 +17,7 @@ function buildTasks() {
     { title: "Registers", width: 420, prose: true, value: get("registers") },
   ], (row) => choose(get("nodes")(row)), { empty: "No task of this program is known." });
   const refused = new Table("Layers without a known program", [
-    { title: "Layer", width: 130, value: lost("layer") },
+    { title: "Layer", width: 130, value: lost("layer"), text: (row) => middle(lost("layer")(row), 14) },
     { title: "Kind", width: 150, value: lost("kind") },
     { title: "Operations", width: 200, value: (row) => names(lost("nodes")(row)), text: (row) => middle(names(lost("nodes")(row)), 21) },
     { title: "Rule", width: 140, value: lost("rule") },
