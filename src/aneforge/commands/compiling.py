@@ -468,11 +468,17 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
     """Write the file of the Linux driver, which holds a whole program.
 
     Raises:
-        NotSupportedError: Some layer is not emitted.
+        NotSupportedError: Some layer is not emitted, or the target is of another generation than the driver's engines.
     """
     from aneforge.formats.hwx.ane_file import ane_of, write_ane  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.runtime.hwx.emit_program import emit_compiled  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.runtime.hwx.emit_program import GENERATION, emit_compiled  # noqa: PLC0415 - as above
 
+    if program.target.descriptor_generation != GENERATION:
+        raise NotSupportedError(
+            "the Linux driver runs engines of the M1 family alone",
+            target=program.target,
+            remedy="choose one of them, or write a container: --emit hwx",
+        )
     made = emit_compiled(Compiled(retargeted, program), style=LINUX_STYLE)
     if not made.whole:
         reasons = "; ".join(str(one) for one in made.refused) or "the model is cut into several programs"
