@@ -476,7 +476,7 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
     if program.target.descriptor_generation != GENERATION:
         raise NotSupportedError(
             "the Linux driver runs engines of the M1 family alone",
-            target=program.target,
+            target=program.target.name,
             remedy="choose one of them, or write a container: --emit hwx",
         )
     made = emit_compiled(Compiled(retargeted, program), style=LINUX_STYLE)
