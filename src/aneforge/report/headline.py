@@ -368,7 +368,8 @@ def runs_texts(report: Report) -> list[str]:
     if not chips[SPLIT] and not chips[NO]:
         return [f"runs on {count_chips(chips[YES], total)}"]
     if not chips[YES] and not chips[SPLIT]:
-        return [f"runs on none of {count_chips(chips[NO], total).removeprefix('all ')}"]
+        names = count_chips(chips[NO], total)
+        return [f"runs on none of {names.removeprefix('all ')}" if total > FEW else f"does not run on {names}"]
     texts = [f"runs on {count_chips(chips[YES], total)}"] if chips[YES] else []
     if chips[SPLIT]:
         texts.append(f"{'' if texts else 'runs '}after splitting on {count_chips(chips[SPLIT], total)}")

@@ -79,5 +79,9 @@ def family_of(target: Target) -> Family:
     """
     if target.family is not None:
         return target.family
-    reason = f"it is {target.kind}: {target.summary.rstrip('.').lower()}"
-    raise NoDataError(f"{target.name!r} belongs to no documented family; {reason}", target=target.name)
+    raise NoDataError(
+        f"{target.name!r} belongs to no documented family, so that nothing is compiled for it: "
+        f"{target.summary.rstrip('.').lower()}",
+        target=target.name,
+        remedy='choose a target of a family: aneforge.targets.group("all") lists them',
+    )
