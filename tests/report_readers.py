@@ -25,7 +25,7 @@ from aneforge.report.grouping import fold_results
 from aneforge.report.html.page import html
 from aneforge.report.junit import junit
 from aneforge.report.model import NO, Latency
-from aneforge.report.numbers import latency_text
+from aneforge.report.numbers import NO_PROGRAM, latency_text
 from aneforge.report.sarif import sarif
 from aneforge.report.tables import csv_text, markdown
 
@@ -208,7 +208,7 @@ def other_rows(report: Report, shown: list[str]) -> Iterator[tuple[str, str]]:
             continue
         told = RANGE.search(row)
         if target.latency is None or told is None:
-            if target.latency is not None and target.runs != NO:
+            if target.latency is not None and target.runs != NO and NO_PROGRAM not in row:
                 yield "the terminal has a row without a time", row
             continue
         low = float(told[1]) * UNITS[told[2] or told[4]]
@@ -226,7 +226,7 @@ def terminal_lines(shown: list[str], expected: Mapping[str, Line]) -> Mapping[st
     found: dict[str, Line] = {}
     for line in shown[begin + 1 : begin + 1 + len(expected)]:
         name, *cells = line.split()
-        latency = re.search(r"no program|[\d.]+ (?:µs|ms|s)(?: \([\d.]+-[\d.]+\))?", line)
+        latency = re.search(rf"{NO_PROGRAM}|no program|[\d.]+ (?:µs|ms|s)(?: \([\d.]+-[\d.]+\))?", line)
         risk, exactness = (SHORT.get(cell, cell) for cell in cells[-2:])
         failed = latency is not None and latency[0] == "no program"
         found[name] = Line("" if latency is None else latency[0], expected[name].risk if failed else risk, exactness)

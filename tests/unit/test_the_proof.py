@@ -145,6 +145,7 @@ def by_hand() -> tuple[Case, ...]:
         "overflows": (af.conv(x, kernel, pad=1) * 9000.0, ("m1", "m5", "soc:a12")),
         "wide kernel": (af.conv(x, np.ones((4, 4, 1, 14))), ("m1", "m5")),
         "exact": (x.relu(), ("m1", "m6")),
+        "nothing computed": (x, ("m2", "h18")),
         "refused": (af.affine(x, np.ones((1, 6), np.float16), 8, 8), ("m1", "m5")),
     }
     return tuple(
