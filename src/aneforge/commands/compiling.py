@@ -324,12 +324,14 @@ def default_name(model: str, emit: str, chip: str) -> str:
 def form_of(output: str | os.PathLike[str]) -> str:
     """Return the form that the ending of a path names.
 
-    >>> form_of("net.mlpackage")
-    'mlpackage'
+    >>> form_of("net.mlpackage"), form_of("net/")
+    ('mlpackage', 'mil')
 
     Raises:
         GraphError: It names none.
     """
+    if os.fspath(output).endswith("/"):
+        return "mil"
     ending = Path(output).suffix
     found = next((form for form, emitter in EMITTERS.items() if emitter.ending == ending), None)
     if found is None:

@@ -12,6 +12,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 from aneforge.report.gate import Threshold, outcome
+from aneforge.report.headline import shop_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +61,7 @@ def suite(report: Report, target: TargetReport, failures: list[Failed]) -> ET.El
         groups[WHOLE if node is None else report.nodes[node].op].append(one)
     made = ET.Element(
         "testsuite",
-        name=clean(f"{report.model} on {target.target}"),
+        name=clean(f"{report.model} on {with_title(target)}"),
         tests=str(len(groups)),
         failures=str(sum(bool(found) for found in groups.values())),
         skipped=str(int(target.failure is not None and not groups[WHOLE])),
@@ -71,8 +72,13 @@ def suite(report: Report, target: TargetReport, failures: list[Failed]) -> ET.El
             ET.SubElement(case, "skipped", message=clean(f"no program: {target.failure}"))
         if found:
             made_of = ET.SubElement(case, "failure", message=clean(found[0].reason), type=rule_of(found[0]))
-            made_of.text = clean("\n".join(text_of(one) for one in found))
+            made_of.text = clean("\n".join(text_of(report, one) for one in found))
     return made
+
+
+def with_title(target: TargetReport) -> str:
+    """Return a target after the chips that have it."""
+    return f"{target.title} ({target.target})" if target.title else target.target
 
 
 def rule_of(failed: Failed) -> str:
@@ -80,14 +86,14 @@ def rule_of(failed: Failed) -> str:
     return WHOLE if failed.finding is None else failed.finding.rule
 
 
-def text_of(failed: Failed) -> str:
+def text_of(report: Report, failed: Failed) -> str:
     """Return all that is to say of a failure."""
     finding = failed.finding
     if finding is None:
         return failed.reason
     place = "" if finding.location is None else f" ({place_text(finding.location.file, finding.location.line)})"
     remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
-    return f"{failed.reason}{place}: {finding.message}{remedy} Evidence: {finding.evidence_text}."
+    return f"{failed.reason}{place}: {shop_message(report, finding)}{remedy} Evidence: {finding.evidence_text}."
 
 
 def place_text(file: str | None, line: int | None) -> str:

@@ -12,7 +12,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from aneforge.report.finding_texts import chips_text
 from aneforge.report.grouping import group_findings
+from aneforge.report.headline import shop_message
 from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
 
@@ -215,7 +217,7 @@ def thread_uri(thread: str) -> str:
 def result(report: Report, one: Grouped, index: int) -> Result:
     """Return a finding as SARIF holds it."""
     finding = one.finding
-    more = f" Also on {', '.join(one.targets[1:])}." if one.targets[1:] else ""
+    said = f"{shop_message(report, finding, one.targets)} On {chips_text(report, one.targets)}."
     remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
     evidence = None if finding.evidence is None else finding.evidence.short
     alike = f"{finding.rule}/{one.node}/{finding.op}/{finding.seen}"
@@ -224,7 +226,7 @@ def result(report: Report, one: Grouped, index: int) -> Result:
         ruleId=finding.rule,
         ruleIndex=index,
         level=LEVELS[finding.severity],
-        message=Text(f"{finding.op}: {finding.message}{more}{remedy}"),
+        message=Text(f"{finding.op}: {said}{remedy}"),
         locations=[spot(report, one)],
         partialFingerprints={FINGERPRINT: alike, FINGERPRINT_OF_GROUP: f"{alike}/{finding.limit}/{kind}"},
         properties=ResultProperties(

@@ -185,7 +185,7 @@ def test_sarif_and_junit_of_several_models_are_one_file(model: Path, wide: Path)
     assert [run["automationDetails"]["id"] for run in runs] == ["aneforge/masked.onnx/", "aneforge/wide.onnx/"]
     assert [{one["ruleId"] for one in run["results"]} >= {"ANE-EXTENT-001"} for run in runs] == [False, True]
     suites = ET.parse("all.xml").getroot()  # noqa: S314 - a file that the line above wrote
-    assert [one.get("name") for one in suites] == ["masked.onnx on h13", "wide.onnx on h13"]
+    assert [one.get("name") for one in suites] == ["masked.onnx on M1 (h13)", "wide.onnx on M1 (h13)"]
     assert suites.get("failures") == str(sum(int(one.get("failures", "")) for one in suites)) != "0"
 
 

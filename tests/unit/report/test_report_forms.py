@@ -50,6 +50,9 @@ def test_sarif_follows_the_standard(report: Report) -> None:
     assert {result["level"] for result in run["results"]} == {"error", "note"}
     read = {rule["id"]: rule.get("helpUri") for rule in run["tool"]["driver"]["rules"]}
     assert read["ANE-EXTENT-001"] == "https://github.com/ncdrone/rustane/issues/13"
+    said = [one["message"]["text"] for one in made["runs"][0]["results"]]
+    assert any(" On M1. " in one for one in said)
+    assert [one for one in said if "h13" in one or "h16g" in one] == []
 
 
 def test_sarif_of_a_clean_model_has_no_result() -> None:
@@ -77,7 +80,7 @@ def test_junit_has_a_case_for_each_kind_of_operation_and_target(report: Report) 
     root = ET.fromstring(junit(report))  # noqa: S314 - it was just made
     suites = root.findall("testsuite")
     kinds = {node.op for node in report.nodes} | {"program"}
-    assert [suite.get("name") for suite in suites] == ["graph on h13", "graph on h16g"]
+    assert [suite.get("name") for suite in suites] == ["graph on M1 (h13)", "graph on M4 (h16g)"]
     for suite in suites:
         assert {case.get("name") for case in suite.findall("testcase")} == kinds
     failed = {case.get("name") for case in suites[0].findall("testcase") if case.find("failure") is not None}
