@@ -161,7 +161,7 @@ def check(
         notes=(
             *subject.notes,
             *remarks,
-            *shapes_bound(asked.shapes),
+            *shapes_bound(asked.shapes, several=asked.name is not None),
             *states_left(states),
             *where_it_runs(reports),
             *splits_made(found, [one for _, one in made], reports),
@@ -194,10 +194,14 @@ def path_of(asked: str | None, subject: Subject) -> str:
     return asked
 
 
-def shapes_bound(shapes: Shapes | None) -> Iterator[str]:
-    """Yield what is said of dimensions that the file leaves open and that were bound for the check."""
-    if shapes:
-        bound = ", ".join(f"{name}={length}" for name, length in shapes.items())
+def shapes_bound(shapes: Shapes | None, *, several: bool) -> Iterator[str]:
+    """Yield what is said of dimensions that the file leaves open and that were bound, maybe for one check of several."""
+    if not shapes:
+        return
+    bound = ", ".join(f"{name}={length}" for name, length in shapes.items())
+    if several:
+        yield f"checked with {bound}; make one model for each length, open ones run off the engine ({OPEN_SHAPES.id})"
+    else:
         yield (
             f"checked with {bound}. {OPEN_SHAPES.id}: {OPEN_SHAPES.message} Where the file leaves them open, "
             f"{OPEN_SHAPES.remedy}"

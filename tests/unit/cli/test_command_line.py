@@ -256,6 +256,7 @@ def test_every_bucket_of_an_open_length_has_its_price(capsys: pytest.CaptureFixt
     Path("open.onnx").write_bytes(made.SerializeToString())
     assert main.run(["check", "open.onnx", "-t", "m4", "--shape", "n=32:128"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert sum("; make one model for each length" in line for line in lines) == 2
     assert [line.partition(" runs on ")[0] for line in lines if " runs on " in line] == [
         "passed: open.onnx (n=32)",
         "passed: open.onnx (n=128)",
