@@ -15,8 +15,6 @@ import math
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
 from aneforge.analysis.user_operations import name_at, operations_by_place
 from aneforge.compiler.ir.calls import call_of_layer
@@ -24,6 +22,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.passes.choose_slice_route import FIXED_POINT, UNKNOWN, ChooseSliceRoute
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, encodes_activations
 from aneforge.graph.graph import PLACEHOLDERS, read_promises
+from aneforge.ops.arithmetic import greatest_magnitude
 from aneforge.ops.declared import Declared
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
@@ -164,7 +163,7 @@ def reach_of(ref: Ref, known: Mapping[str, float]) -> float:
     """Return how large an operand can get; a constant is as large as it is."""
     if isinstance(ref, Value):
         return known.get(ref.name, math.inf)
-    return math.inf if isinstance(ref, Declared) else float(np.abs(ref.dense()).max(initial=0.0))
+    return math.inf if isinstance(ref, Declared) else greatest_magnitude(ref.dense())
 
 
 def name_of(layer: Layer, places: Mapping[Location, frozenset[str]]) -> str:

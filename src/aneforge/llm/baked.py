@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from aneforge.errors import CheckpointError, GraphError, Location
 from aneforge.llm.architecture import weight_shapes
+from aneforge.ops.arithmetic import greatest_magnitude
 from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import MutableMapping, Sequence
 
     from aneforge.llm.checkpoint_weights import DecoderWeights
     from aneforge.ops.types import Array
@@ -30,25 +32,27 @@ POWER_OF_TWO = 0.5
 class BakedWeights:
     """Weights in fp16. Those that write into the residual are divided by its scale, a power of two.
 
+    They are kept, or last as long as a graph has them: programs whose weights are encoded hold no others.
+
     Raises:
         GraphError: The scale is not a power of two.
         CheckpointError: A weight is not finite, or too large for fp16; when it is read.
     """
 
-    def __init__(self, weights: DecoderWeights, residual_scale: float = 1.0) -> None:
+    def __init__(self, weights: DecoderWeights, residual_scale: float = 1.0, *, kept: bool = True) -> None:
         if not (0 < residual_scale < math.inf and math.frexp(residual_scale)[0] == POWER_OF_TWO):
             raise GraphError("the residual scale must be a power of two", seen=residual_scale)
         self.weights = weights
         self.config = weights.config
         self.residual_scale = residual_scale
-        self.held: dict[tuple[str, tuple[int, int] | None], Dense] = {}
+        self.held: MutableMapping[tuple[str, tuple[int, int] | None], Dense] = {} if kept else WeakValueDictionary()
 
     def __call__(self, role: str, rows: tuple[int, int] | None = None) -> Dense:
         """Return a weight, or rows of it, as a constant: graphs take it as it is, where an array would be copied."""
-        key = role, rows
-        if key not in self.held:
-            self.held[key] = Dense.owning(self.bake(role, rows))
-        return self.held[key]
+        found = self.held.get((role, rows))
+        if found is None:
+            found = self.held[role, rows] = Dense.owning(self.bake(role, rows))
+        return found
 
     def bake(self, role: str, rows: tuple[int, int] | None) -> Array:
         """Return a weight, or rows of it, in fp16, converted in parts."""
@@ -67,7 +71,7 @@ class BakedWeights:
             values = values * np.float32(1 / self.residual_scale)
         with np.errstate(over="ignore", invalid="ignore"):
             half = values.astype(np.float16)
-        if not np.isfinite(half).all():
+        if not math.isfinite(greatest_magnitude(half)):
             raise self.beyond_half(role, values)
         return half
 
@@ -87,7 +91,7 @@ class BakedWeights:
             rows = rows + self.rows("positions.weight", range(start, start + len(ids)))
         with np.errstate(over="ignore", invalid="ignore"):
             half = (rows / np.float32(self.residual_scale)).astype(np.float16)
-        if not np.isfinite(half).all():
+        if not math.isfinite(greatest_magnitude(half)):
             raise self.beyond_half("embedding.weight", rows)
         return half
 

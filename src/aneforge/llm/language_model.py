@@ -87,7 +87,7 @@ def load(
         raise GraphError("context must be at least 1", seen=asked)
     expect_context(weights.config, asked, checkpoint.source)
     options = ModelOptions(target, compress, asked, chunk_bytes)
-    return LanguageModel(BakedWeights(weights, residual_scale), options)
+    return LanguageModel(BakedWeights(weights, residual_scale, kept=compress is None), options)
 
 
 def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
@@ -317,8 +317,9 @@ class LanguageModel:
             GraphError: The text is empty, or has a token that is not in the vocabulary.
         """
         forms = choose_forms(Mathematics(self).ranges(self.checked(ids)), self.config.norm)
-        same = forms.residual_scale == self.weights.residual_scale
-        weights = self.weights if same else BakedWeights(self.weights.weights, forms.residual_scale)
+        weights = self.weights
+        if forms.residual_scale != weights.residual_scale:
+            weights = BakedWeights(weights.weights, forms.residual_scale, kept=self.compress is None)
         return LanguageModel(weights, self.options, forms)
 
     def compare(self, other: Side, prompt: Sequence[int], *, max_new_tokens: int = 32) -> Comparison:

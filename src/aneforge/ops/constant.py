@@ -282,18 +282,24 @@ class Int8Affine(Constant):
 
     def dense(self) -> Array:
         """Return the values, each product rounded once to the element type of the scale."""
-        zero = np.zeros(()) if self.zero_point is None else self._spread(self.zero_point)
+        zero = np.zeros((), self._exact) if self.zero_point is None else self._spread(self.zero_point)
         scale, shape = self._spread(self.scale), self.quantized.shape
         made = np.empty(shape, self.scale.dtype)
         step = max(1, AT_ONCE // max(1, math.prod(shape[1:])))
         for start in range(0, shape[0], step):
             rows = slice(start, start + step)
             shift, factor = (one[rows] if one.ndim and len(one) > 1 else one for one in (zero, scale))
-            made[rows] = (self.quantized[rows].astype(np.float64) - shift) * factor
+            made[rows] = (self.quantized[rows].astype(self._exact) - shift) * factor
         return made
 
+    @property
+    def _exact(self) -> type[np.float32 | np.float64]:
+        """A type that holds every product: in float32 a difference of bytes, 9 bits, times the 11 of an fp16 scale."""
+        of_bytes = self.zero_point is None or dtype_name(self.zero_point) in ("int8", "uint8")
+        return np.float32 if of_bytes and self.scale.dtype == np.float16 else np.float64
+
     def _spread(self, part: Array) -> Array:
-        real = part.astype(np.float64)
+        real = part.astype(self._exact)
         return reshape_along(real, self.quantized.ndim, self.axis) if real.size > 1 else real.reshape(())
 
 

@@ -39,6 +39,8 @@ class Built:
     program: Program
     facts: ModelFacts
     graph: Graph
+    prepared: Graph
+    """The same for no target: chosen, rescaled, its weights encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def build(graph: Graph, place: Place, options: Options) -> Built:
         supplied=compiled.supplied,
         weights=made.weights,
     )
-    return Built(compiled.program, facts, compiled.graph)
+    return Built(compiled.program, facts, compiled.graph, made.graph)
 
 
 def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:

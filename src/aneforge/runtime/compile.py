@@ -159,7 +159,7 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     give_warnings(precision)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
     fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend | CudaBackend)
-    program, facts, rebuilt = build_or_found(graph, place, options, fresh=fresh)
+    program, facts, built = build_or_found(graph, place, options, fresh=fresh)
     floor = dispatch_cautions(program)
     give_warnings(floor)
     # What was compiled may be warned of where the graph was not: its weights are encoded, its form is another.
@@ -175,10 +175,12 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
         raise StrictCompileError.of(resolved.name, found)
     remarks = (*half.notes, *facts.remarks, *([split] if split is not None else []))
     facts = replace(facts, several=several, warnings=(*precision, *floor, *later), remarks=remarks)
-    if options.folder is not None and rebuilt is not None:
-        kept = keep_artifacts(Built(program, facts, rebuilt), options.folder)
+    if options.folder is not None and built is not None:
+        kept = keep_artifacts(replace(built, facts=facts), options.folder)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
-    model = load_compiled(program, facts, chosen, rebuilt, partial(export_graph, graph, place, options))
+    # What was encoded now is not encoded again, nor are the weights kept that it was made of.
+    source = partial(export_graph, graph, place, options) if built is None else lambda: built.prepared
+    model = load_compiled(program, facts, chosen, None if built is None else built.graph, source)
     if options.strict:
         expect_on_device(model)
     return model
@@ -213,11 +215,8 @@ def export_graph(graph: Graph, place: Place, options: Options) -> Graph:
 
 def build_or_found(
     graph: Graph, place: Place, options: Options, *, fresh: bool
-) -> tuple[Program, ModelFacts, Graph | None]:
-    """Return the program of a graph: from the cache, or compiled now and put there.
-
-    The graph for the target comes with it where it was compiled now.
-    """
+) -> tuple[Program, ModelFacts, Built | None]:
+    """Return the program of a graph: from the cache, or compiled now and put there: then with what was built."""
     # The chip decides nothing but the form that a choice by cost takes, and what the program is called.
     named = [place.target.name] if place.chip is None else [place.target.name, place.chip.key]
     cache, key = program_cache(), key_of([graph.text, *named, options.key])
@@ -230,7 +229,7 @@ def build_or_found(
     built = build(graph, place, options)
     remarks = (*remarks, *cache.put(key, built.program, built.facts))
     facts = replace(built.facts, remarks=(*built.facts.remarks, *remarks))
-    return built.program, facts, built.graph
+    return built.program, facts, built
 
 
 def expect_no_risk(cautions: tuple[Caution, ...], target: Target) -> None:

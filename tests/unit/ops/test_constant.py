@@ -107,6 +107,18 @@ def test_products_are_rounded_once() -> None:
     assert Blockwise(int8(127), fp16(0.1)).dense().tolist() == [float(FP16(127 * float(FP16(0.1))))]
 
 
+@pytest.mark.parametrize("zero", [None, np.int8(-128), np.float16(0.1)], ids=str)
+def test_products_with_every_scale_are_those_of_float64(zero: np.generic | None) -> None:
+    scales = np.arange(0x7C00, dtype=np.uint16).view(FP16)
+    whole = np.tile(np.array([[-128, -127, -3, 0, 1, 85, 127]], np.int8), (scales.size, 1))
+    shift = None if zero is None else np.full(scales.shape, zero)
+    with np.errstate(over="ignore"):
+        exact = whole.astype(np.float64) - (0.0 if zero is None else float(zero))
+        expected = (exact * scales.astype(np.float64)[:, None]).astype(FP16)
+        given = Int8Affine(whole, scales, shift).dense()
+    np.testing.assert_array_equal(given.view(np.uint16), expected.view(np.uint16), strict=True)
+
+
 def test_blocks_of_four_bits() -> None:
     constant = Blockwise(np.array([[-8, 7, 1]], ml_dtypes.int4), np.array([[0.5]], FP16))
     assert constant.dense().tolist() == [[-4.0, 3.5, 0.5]]

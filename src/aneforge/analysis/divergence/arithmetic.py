@@ -12,8 +12,6 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
@@ -27,6 +25,7 @@ from aneforge.engine.execution.layers import label_wrong_join
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.normalisation import BY_PRODUCTS, adds_products, find_added_epsilon
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
+from aneforge.ops.arithmetic import greatest_magnitude
 from aneforge.ops.constant import Int8Affine
 from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.op import Trait
@@ -229,7 +228,7 @@ def weights_of(layer: Layer, target: Target, ranges: Mapping[str, Range]) -> tup
 
 def largest(ref: Ref, ranges: Mapping[str, Range]) -> float:
     """Return the largest magnitude of an operand."""
-    return ranges[ref.name].magnitude if isinstance(ref, Value) else float(np.abs(ref.dense()).max(initial=0.0))
+    return ranges[ref.name].magnitude if isinstance(ref, Value) else greatest_magnitude(ref.dense())
 
 
 def data_of(layer: Layer, target: Target) -> tuple[tuple[str, str], ...]:

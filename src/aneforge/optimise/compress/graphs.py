@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from aneforge.analysis.ranges.probes import bound_by_promises
 from aneforge.compiler.passes.kernels import encoding_of
@@ -24,7 +24,7 @@ from aneforge.records import dataclass
 from aneforge.targets import FP16_SLICE_SAT, native_streams, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Argument, Node
@@ -126,7 +126,7 @@ def compressed(
     for same in grouped(found):
         first = same[0]
         chosen = decided(same, wanted, hazards)
-        constant = first.weight if chosen.constant is None else shared(chosen.constant)
+        constant = chosen.constant or first.weight
         verdicts = [fates.of(use.node, use.operand, constant) for use in same] if is_encoded(constant) else []
         now.update({(use.node, use.operand): constant for use in same})
         kept = beside(readers, same) if constant is not first.weight else ""
@@ -134,13 +134,28 @@ def compressed(
     return Compressed(replaced(whole, now), tuple(reports))
 
 
+Asked = tuple[str, "Axes", "Mode", str]
+"""The digest of a weight, the axes along which it is read, what may be chosen, and what speaks against int8."""
 STORED: WeakValueDictionary[str, Constant] = WeakValueDictionary()
 """Encoded constants in use, by their digests: graphs that read the same weights share what is stored of them."""
+ENCODED: WeakValueDictionary[Asked, Constant] = WeakValueDictionary()
+"""The same by what they were made of, so that a weight is encoded once."""
+CHOSEN: WeakKeyDictionary[Constant, dict[Asked, Chosen]] = WeakKeyDictionary()
+"""How constants in use were chosen; without the constant, which would live as long as what is said of it."""
 
 
-def shared(constant: Constant) -> Constant:
-    """Return the constant in use that is stored equally, or this one."""
-    return STORED.setdefault(constant.digest, constant)
+def chosen_once(asked: Asked, choose: Callable[[], Chosen]) -> Chosen:
+    """Return what is chosen for a weight; as long as the encoded constant is in use, the choice is not made again."""
+    found = ENCODED.get(asked)
+    if found is not None:
+        return replace(CHOSEN[found][asked], constant=found)
+    made = choose()
+    if made.constant is None:
+        return made
+    constant = STORED.setdefault(made.constant.digest, made.constant)
+    CHOSEN.setdefault(constant, {})[asked] = replace(made, constant=None)
+    ENCODED[asked] = constant
+    return replace(made, constant=constant)
 
 
 def grouped(found: Sequence[Use]) -> list[list[Use]]:
@@ -185,7 +200,10 @@ def decided(same: Sequence[Use], mode: Mode, hazards: Mapping[Node, str]) -> Cho
     if not weight.type.size:
         return Chosen(None, 0.0, "it has no elements")
     try:
-        return choose(weight.values, use.axes, weight.type.dtype, mode, {Encoding.INT8: against})
+        return chosen_once(
+            (weight.digest, use.axes, mode, against),
+            lambda: choose(weight.values, use.axes, weight.type.dtype, mode, {Encoding.INT8: against}),
+        )
     except AneforgeError as error:
         error.operation = error.operation or f"{use.node.op.name} ({use.name})"
         error.location = error.location or use.node.location

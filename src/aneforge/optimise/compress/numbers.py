@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
+from aneforge.ops.arithmetic import greatest_magnitude
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def check_weight(weight: object, dtype: str) -> Array:
     values = as_floats(weight)
     if not values.size:
         raise GraphError("a weight to encode has no elements", seen=list(values.shape))
-    expect_finite(values)
     greatest = greatest_magnitude(values)
+    if not math.isfinite(greatest):
+        raise infinite_weight(values)
     with np.errstate(over="ignore"):
         held = bool(np.isfinite(np.asarray(greatest).astype(numpy_dtype(dtype))))
     if not held:
@@ -64,17 +66,10 @@ def as_floats(weight: object) -> Array:
     )
 
 
-def expect_finite(weight: Array) -> None:
-    """Check that every element is a number.
-
-    Raises:
-        GraphError: One is not; the error gives the place of the first.
-    """
-    finite = np.isfinite(weight)
-    if finite.all():
-        return
-    place = [int(axis) for axis in np.unravel_index(int(np.argmin(finite)), weight.shape)]
-    raise GraphError(
+def infinite_weight(weight: Array) -> GraphError:
+    """Return the error of a weight some of whose elements are not numbers, with the place of the first."""
+    place = [int(axis) for axis in np.unravel_index(int(np.argmin(np.isfinite(weight))), weight.shape)]
+    return GraphError(
         "a weight to encode is not finite",
         seen=f"{float(weight[tuple(place)])} at {place}",
         remedy="fix or mask the weight",
@@ -102,8 +97,3 @@ def relative_error(decoded: Array, weight: Array) -> float:
         apart = values[part].astype(np.float64) / unit - wanted
         distance += float(np.square(apart).sum())
     return math.sqrt(distance / length) if length else math.inf
-
-
-def greatest_magnitude(values: Array) -> float:
-    """Return the largest magnitude, 0 of no elements."""
-    return float(max(values.max(), -values.min())) if values.size else 0.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +19,11 @@ from aneforge.formats.mil.program import parse_mil
 from aneforge.formats.mil.text import mil_text
 from aneforge.graph.node import build
 from aneforge.ops.constant import Constant, Dense, Int8Affine
+from aneforge.optimise.compress import choice
 from aneforge.optimise.compress.choice import MODES, Encoding, find_mode
 from aneforge.optimise.compress.fates import Fate
 from aneforge.optimise.compress.graphs import WeightReport, compressed
-from aneforge.optimise.compress.weighted_products import uses
+from aneforge.optimise.compress.weighted_products import Axes, uses
 from aneforge.targets import Family
 
 if TYPE_CHECKING:
@@ -354,3 +357,39 @@ def test_decoding_makes_no_copy_in_float64() -> None:
         assert peak < found.nbytes + 40_000_000
         wide = given.astype(np.float64).reshape((-1, 1) if axis == 0 else (1, -1))
         np.testing.assert_array_equal(found, (codes.astype(np.float64) * wide).astype(np.float16))
+
+
+def test_a_weight_is_encoded_once_as_long_as_what_it_became_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Encoding] = []
+
+    encode = choice.encode
+
+    def counted(encoding: Encoding, weight: Array, axes: Axes, dtype: str, block_size: int) -> Constant:
+        made.append(encoding)
+        return encode(encoding, weight, axes, dtype, block_size)
+
+    monkeypatch.setattr(choice, "encode", counted)
+    weight = GENERATOR.standard_normal((24, 64))
+    first = compressed(linear(weight), "int8", target=Family.A16)
+    assert made == [Encoding.INT8]
+    second = compressed(linear(weight.copy()), "int8", target=Family.A16)
+    assert made == [Encoding.INT8]
+    assert second.weights == first.weights
+    compressed(linear(weight), "int4", target=Family.A16)
+    assert made == [Encoding.INT8, Encoding.INT4]
+    del first, second
+    gc.collect()
+    compressed(linear(weight), "int8", target=Family.A16)
+    assert made == [Encoding.INT8, Encoding.INT4, Encoding.INT8]
+
+
+def test_a_model_does_not_keep_the_weights_that_it_encoded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANEFORGE_CACHE_DIR", str(tmp_path))
+    weight = Dense.owning(GENERATOR.standard_normal((24, 64)).astype(np.float16))
+    alive = weakref.ref(weight)
+    model = af.compile(af.input((1, 64), name="x", max_abs=1.0).linear(weight), target=Family.A16, compress="int8")
+    del weight
+    gc.collect()
+    assert alive() is None
+    (node,) = (one for one in model.graph.nodes if one.op.name == "linear")
+    assert isinstance(node.operands["weight"], Int8Affine)
