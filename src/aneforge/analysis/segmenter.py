@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.rules.preflight import OpReport
 
-__all__ = ["Choice", "Device", "choose", "node_times", "reasons_against", "switch"]
+__all__ = ["Choice", "Device", "choose", "is_rebuilt_here", "node_times", "reasons_against", "switch"]
 
 
 class Device(StrEnum):
@@ -72,6 +72,13 @@ class OpsEntry(Entry, frozen=True):
     ops: tuple[str, ...]
 
 
+class RulesEntry(Entry, frozen=True):
+    """Rules that are treated alike."""
+
+    evidence: Evidence
+    rules: tuple[str, ...]
+
+
 class SegmenterFile(Entry, frozen=True):
     """`segmenter.toml`."""
 
@@ -79,6 +86,7 @@ class SegmenterFile(Entry, frozen=True):
     leaves: LeavesEntry
     without_tree: OpsEntry
     views: OpsEntry
+    rebuilt_here: RulesEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +123,17 @@ def reasons_against(node: Node, report: OpReport) -> str:
         return "the scheduler has no cost of it on the engine"
     if report.status in (Status.REJECT, Status.OVERSIZE):
         return f"{report.status} on the engine ({report.findings[0].rule}): {report.findings[0].message}"
+    ours = next((one for one in report.findings if is_rebuilt_here(one.rule)), None)
+    if ours is not None:
+        return f"only this package's compiler builds it of others ({ours.rule}): {ours.message}"
     if node.op.support.mil_since is None:
         return "the front end has no form of it for the engine"
     return ""
+
+
+def is_rebuilt_here(rule: str) -> bool:
+    """Return whether what breaks a rule is built of other operations here, and by no compiler of Core ML."""
+    return rule in segmenter().rebuilt_here.rules
 
 
 def node_times(node: Node, devices: Sequence[Device]) -> dict[Device, float]:

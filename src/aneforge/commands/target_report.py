@@ -11,6 +11,7 @@ from aneforge.analysis.cost import price
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.routes import get_assumed_route
+from aneforge.analysis.segmenter import is_rebuilt_here
 from aneforge.analysis.work import work_of
 from aneforge.commands.changes import Changes
 from aneforge.commands.model_and_targets import title_of_place
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "TargetWriter"]
 
 STATUSES = tuple(map(str, Status))
+COMPILED_HERE = "`aneforge compile MODEL -t CHIP -o OTHER.mlpackage` writes it as operations that the engine takes."
+"""What to do about an operation that only this package's compiler builds of others."""
 TAKING_TIME = (Severity.OVERSIZE, Severity.DECOMPOSE)
 """Findings of these severities make a layer another one, or several."""
 
@@ -230,6 +233,9 @@ def through_coreml(finding: Finding, elsewhere: Collection[int]) -> Finding:
         return msgspec.structs.replace(found, severity=Severity.WARN, message=message)
     if finding.node not in elsewhere:
         return found
+    if is_rebuilt_here(finding.rule):
+        message = f"Core ML runs it elsewhere: {finding.message}"
+        return msgspec.structs.replace(found, severity=Severity.WARN, message=message, remedy=COMPILED_HERE)
     message = f"Core ML is predicted to run it elsewhere; on the engine: {finding.message}"
     return msgspec.structs.replace(found, severity=Severity.INFO, message=message)
 

@@ -10,6 +10,7 @@ import aneforge as af
 from aneforge.analysis.placement import isolate
 from aneforge.cli.main import whole_app
 from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.compiling import compile_model
 from aneforge.errors import UnknownNameError
 from aneforge.report.gate import STRICT, Threshold, outcome
 from aneforge.report.grouping import group_findings
@@ -63,8 +64,32 @@ def test_what_runs_elsewhere_is_not_in_the_arithmetic_of_the_engine() -> None:
     assert coreml.exactness_reason.startswith("Core ML runs all operations outside of the engine")
     assert {"decompose", "warn"} <= {one.severity for one in direct.findings}
     of_operations = [one for one in coreml.findings if one.node is not None]
-    assert {one.severity for one in of_operations} == {"info"}
-    assert all(one.message.startswith("Core ML is predicted to run it elsewhere") for one in of_operations)
+    assert {one.rule for one in of_operations if one.severity != "info"} == {"ANE-FLOOR-003"}
+    words = {"warn": "Core ML runs it elsewhere: ", "info": "Core ML is predicted to run it elsewhere"}
+    assert all(one.message.startswith(words[one.severity]) for one in of_operations)
+
+
+def test_what_only_this_compiler_builds_of_others_is_not_on_the_engine_in_core_ml(tmp_path: Path) -> None:
+    """It was, for strides and repetitions that the engine does not have; the package that is compiled here is."""
+    x = af.input((1, 64, 64, 64), name="x")
+    repeated = af.conv(af.conv(x, WEIGHTS, pad=1).tile((1, 1, 1, 7)), WEIGHTS, pad=1)
+    strided = af.conv(af.input((1, 3, 448, 448), name="x"), np.full((192, 3, 14, 14), 0.01, np.float16), stride=14)
+    for place, (graph, op, rule) in enumerate(
+        [(repeated, "tile", "ANE-TILE-002"), (strided, "conv", "ANE-STRIDE-001")]
+    ):
+        (found,) = check(graph, "m4", CheckOptions(path="coreml")).targets
+        assert found.placement is not None
+        assert found.placement.on_engine < 1
+        (warned,) = (one for one in found.findings if one.rule == rule)
+        assert (warned.op, warned.severity) == (op, "warn")
+        assert warned.message.startswith("Core ML runs it elsewhere: ")
+        assert "compile MODEL" in warned.remedy
+        path = tmp_path / f"{place}.mlpackage"
+        compile_model(graph, "m4", "mlpackage", path)
+        (after,) = check(path, "m4").targets
+        assert rule not in {one.rule for one in after.findings}
+        assert after.placement is not None
+        assert after.placement.on_engine > found.placement.on_engine
 
 
 def test_a_model_of_which_nothing_is_on_the_engine_is_warned_of_in_every_form() -> None:
