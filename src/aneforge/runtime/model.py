@@ -263,10 +263,11 @@ class ModelBase:
 
     def __str__(self) -> str:
         constants = self.program.constants.values()
+        size = sum(constant.nbytes for constant in constants)
         lines = [
             repr(self),
             f"programs: {len(self.segments)}, of which {self.n_netplist} are native layers",
-            f"constants: {len(constants)}, {sum(constant.nbytes for constant in constants):,} bytes",
+            f"constants: {len(constants)}, {size:,} {'byte' if size == 1 else 'bytes'}",
             f"exactness: {clauses_once(str(self.exactness))}",
             *(f"input drawn by the host: {one.name}, {one.meaning}" for one in self.supplied),
             *(f"warning: {one}" for one in self.warnings),

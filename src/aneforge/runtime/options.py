@@ -220,7 +220,7 @@ def flag(value: object, name: str) -> bool:
         GraphTypeError: It is something else.
     """
     if not isinstance(value, bool | np.bool_):
-        raise GraphTypeError(f"{name} is neither True nor False", seen=repr(value))
+        raise GraphTypeError(f"{name} must be True or False", seen=repr(value))
     return bool(cast("bool", value))
 
 

@@ -101,7 +101,7 @@ def test_compression_does_not_go_with_a_choice_of_form(opt: object, options: dic
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"int8": 1}, GraphTypeError, "int8 is neither True nor False"),
+        ({"int8": 1}, GraphTypeError, "int8 must be True or False"),
         ({"validate": None}, GraphTypeError, "validate is neither"),
         ({"strict": "yes"}, GraphTypeError, "strict is neither"),
         ({"compress": "int2"}, UnknownNameError, "unknown way of compressing 'int2'; nearest: int8, int4"),

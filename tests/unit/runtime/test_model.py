@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
+from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -246,6 +249,14 @@ def test_a_model_prints(golden: Golden) -> None:
     lines = [line if line.startswith(whole) else line[:60] for line in str(model).replace(__file__, "here").split("\n")]
     golden(re.sub(r"here:\d+", "here", "\n".join(lines) + "\n"))
     assert "\n" not in repr(model)
+
+
+def test_one_byte_is_not_bytes() -> None:
+    x = af.input((1, 8), name="x")
+    chosen = af.Tensor(build("select", {"cond": Dense(np.array([True])), "a": x.relu(), "b": x}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "\nconstants: 1, 1 byte\n" in str(af.compile(chosen, target="m1"))
 
 
 def test_a_model_has_the_graph_that_other_tools_take(tmp_path: Path) -> None:
