@@ -195,7 +195,7 @@ def path_of(asked: str | None, subject: Subject) -> str:
 
 
 def shapes_bound(shapes: Shapes | None, *, several: bool) -> Iterator[str]:
-    """Yield what is said of dimensions that the file leaves open and that were bound, maybe for one check of several."""
+    """Yield what is said of open dimensions that were bound, perhaps for one of several checks."""
     if not shapes:
         return
     bound = ", ".join(f"{name}={length}" for name, length in shapes.items())
