@@ -102,8 +102,8 @@ def test_compression_does_not_go_with_a_choice_of_form(opt: object, options: dic
     ("options", "kind", "text"),
     [
         ({"int8": 1}, GraphTypeError, "int8 must be True or False"),
-        ({"validate": None}, GraphTypeError, "validate is neither"),
-        ({"strict": "yes"}, GraphTypeError, "strict is neither"),
+        ({"validate": None}, GraphTypeError, "validate must be True or False"),
+        ({"strict": "yes"}, GraphTypeError, "strict must be True or False"),
         ({"compress": "int2"}, UnknownNameError, "unknown way of compressing 'int2'; nearest: int8, int4"),
         ({"compress": 8}, UnknownNameError, "unknown way of compressing 8"),
         ({"int8": True, "compress": "sparse"}, GraphError, 'int8=True means compress="int8"'),
