@@ -160,7 +160,7 @@ class UnknownNameError(AneforgeError, ValueError, KeyError):
 
     @classmethod
     def of(cls, what: str, name: object, known: Iterable[str], *, remedy: str | None = None) -> Self:
-        """Build the error for `name`, which is no known `what`.
+        """Build the error for `name`, which is not a known `what`.
 
         >>> print(UnknownNameError.of("limit", "max_tensor_dims", ["max_tensor_dim", "rank"]))
         unknown limit 'max_tensor_dims'; nearest: max_tensor_dim

@@ -17,6 +17,10 @@ UNWANTED = re.compile(
 """Instead: given, separated, started, after, fixed, integer, boolean, "not measured", "must be", "must have"."""
 
 
+UNUSUAL = re.compile(r"\b(told|parted|begun|behind|mended?|whole numbers?|truth values?)\b", re.IGNORECASE)
+"""Of these, what is unusual in any text; a page or a docstring may say that something is no longer there."""
+
+
 def messages_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the texts of a module that are sentences, those of rules (their docstrings) among them."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -40,6 +44,35 @@ def test_messages_are_plain(repository: Path) -> None:
         if path.relative_to(package).parts[0] != "testing"
         for line, text in messages_of(path)
         for match in UNWANTED.finditer(text)
+    ]
+    assert found == []
+
+
+def pages_and_data(repository: Path) -> Iterator[Path]:
+    """Yield the files that users read beside messages: pages, and the data that pages and messages quote."""
+    yield from repository.glob("*.md")
+    yield from (repository / "docs").rglob("*.md")
+    yield from (repository / "src" / "aneforge").rglob("*.toml")
+
+
+def test_pages_and_data_are_plain(repository: Path) -> None:
+    found = [
+        f"{path.relative_to(repository)}:{number}: {match[0]!r}"
+        for path in pages_and_data(repository)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for match in UNUSUAL.finditer(line)
+    ]
+    assert found == []
+
+
+def test_docstrings_are_plain(repository: Path) -> None:
+    package = repository / "src" / "aneforge"
+    found = [
+        f"{path.relative_to(package)}:{node.lineno}: {match[0]!r}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for match in UNUSUAL.finditer(node.value.value)
     ]
     assert found == []
 

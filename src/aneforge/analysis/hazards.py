@@ -155,7 +155,7 @@ def beyond(
 
 
 def is_int8(ref: Ref) -> bool:
-    """Return whether an operand is a weight of int8, whose numbers are no activations."""
+    """Return whether an operand is a weight of int8, whose numbers are not activations."""
     return not isinstance(ref, Value) and ref.encoding == "int8"
 
 

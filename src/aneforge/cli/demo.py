@@ -91,8 +91,8 @@ def show_story(out: Console, story: Story, written: str) -> None:
     from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - as above
     from aneforge.report.grouping import fold_results  # noqa: PLC0415 - as above
 
-    print_wrapped(out, f"{story.report.model}: {' · '.join(map(describe, story.told))}")
-    out.print(f"\nwhy not on {story.told[0].title}, and what to change:")
+    print_wrapped(out, f"{story.report.model}: {' · '.join(map(describe, story.shown))}")
+    out.print(f"\nwhy not on {story.shown[0].title}, and what to change:")
     show_finding(out, story.report, fold_results(story.report)[0], verbose=False)
     values = ", ".join(f"{one.chip} {one.value:g}" for one in story.slices)
     known = ", ".join(dict.fromkeys(one.exactness for one in story.slices))

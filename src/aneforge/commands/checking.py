@@ -105,8 +105,8 @@ def check(
 ) -> Report:
     """Return how a model fares on several targets: a graph, or the path of a model file.
 
-    Without targets it is every chip that is sold and runs MIL programs. `progress` is told what is being done, how
-    many of how many.
+    Without targets it is every chip that is sold and runs MIL programs. `progress` is called with what is being
+    done, how many of how many.
 
     >>> import aneforge as af
     >>> report = check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)

@@ -65,7 +65,7 @@ class Side:
     exactness: str
     hazards: tuple[str, ...] = ()
     detail: str = ""
-    """What it was given, where it is no target."""
+    """What it was given, where it is not a target."""
     chip: str = ""
     """The chip that was named, where one was."""
 

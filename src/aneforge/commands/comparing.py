@@ -92,7 +92,7 @@ class Comparison:
     hazards: tuple[str, ...] = ()
     """The operations that made finite values infinite on a side, with the edge that they passed."""
     reference: str = ""
-    """What the second side was given, where that is no target: the weights of the file, and the inputs."""
+    """What the second side was given, where that is not a target: the weights of the file, and the inputs."""
     tolerance: Tolerance | None = None
     targets: bool = True
     """Both sides are targets."""

@@ -44,7 +44,7 @@ class Story:
     """A network that fares differently on three chips, and a slice that does so on two of them."""
 
     report: Report
-    told: tuple[TargetReport, ...]
+    shown: tuple[TargetReport, ...]
     """A chip on which it does not run, one on which it does after splitting, and one on which it runs as it is."""
     slices: tuple[Sliced, ...]
 
@@ -87,14 +87,14 @@ def tell_story(*, progress: Callable[[str, int, int], None] | None = None) -> St
     """Return what the demonstration tells: one network, three chips, and what only exact arithmetic shows.
 
     >>> story = tell_story()
-    >>> [one.runs for one in story.told], [one.value for one in story.slices], {one.exactness for one in story.slices}
+    >>> [one.runs for one in story.shown], [one.value for one in story.slices], {one.exactness for one in story.slices}
     (['no', 'after splitting', 'yes'], [inf, 5000.0], {'exact'})
     """
     report = replace(demonstrated(STORY, progress=progress)[0], model=STORY)
     fared = {word: [one for one in report.targets if one.runs == word] for word in (NO, SPLIT, YES)}
     # The chips on the borders between two answers.
-    told = (fared[NO][-1], fared[SPLIT][-1], fared[YES][0])
-    return Story(report, told, tuple(slice_on(one.title) for one in (told[0], told[-1])))
+    shown = (fared[NO][-1], fared[SPLIT][-1], fared[YES][0])
+    return Story(report, shown, tuple(slice_on(one.title) for one in (shown[0], shown[-1])))
 
 
 def slice_on(name: str) -> Sliced:

@@ -70,7 +70,7 @@ class ReportDiff:
 
     @property
     def changed(self) -> bool:
-        """Something is not as it was; another name is no change."""
+        """Something is not as it was; another name is not a change."""
         if self.nodes[0] != self.nodes[1]:
             return True
         return any(one.changed for one in self.targets) or bool(self.only_first or self.only_second)

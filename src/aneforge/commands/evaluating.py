@@ -59,7 +59,7 @@ SAMPLES_OF_A_SHARD = 256
 EXPLAINED = 3
 """Samples whose first difference is looked for."""
 Progress = Callable[[int, "int | None"], None]
-"""What is told how many samples are done, and of how many."""
+"""What is called with how many samples are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)

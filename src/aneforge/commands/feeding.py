@@ -73,7 +73,7 @@ def feed_ports(
 
 
 def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
-    """Warn of values that are no number, or finite as they are given and infinite in fp16."""
+    """Warn of values that are NaN, or finite as they are given and infinite in fp16."""
     if not is_float(wanted.dtype) or not value.size:
         return
     numbers = value.astype(np.float64)  # of which NumPy tells what is finite, whatever the type

@@ -100,7 +100,7 @@ def argmax_agreement(found: Array, wanted: Array) -> float | None:
 
 
 def same_bits(left: Array, right: Array) -> Array:
-    """Return for each element whether two arrays hold the same bits; two that are no number count as the same."""
+    """Return for each element whether two arrays hold the same bits; two NaN count as the same."""
     if left.dtype == np.float16 and right.dtype == np.float16:
         left_bits, right_bits = (np.ascontiguousarray(one).view(np.uint16) for one in (left, right))
         return (left_bits == right_bits) | (np.isnan(left) & np.isnan(right))

@@ -64,7 +64,7 @@ class RunFolder:
         """Write what the run is, or check that it is the one that the folder holds.
 
         Raises:
-            GraphError: It holds another run, or files that are no run.
+            GraphError: It holds another run, or files that are not a run.
         """
         file = self.path / RECORD
         if file.exists():

@@ -125,5 +125,5 @@ def place_text(place: Location | None) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return the name of an output or state; a word of the grammar, or what is no plain word, is quoted."""
+    """Return the name of an output or state; a word of the grammar, or what is not a plain word, is quoted."""
     return name if PLAIN_NAME.fullmatch(name) and name not in KEYWORDS else json.dumps(name)

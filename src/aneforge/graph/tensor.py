@@ -1,4 +1,4 @@
-"""`Tensor`: the value that users hold, with an operation behind every method."""
+"""`Tensor`: the value that users hold, with an operation for every method."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Norms come in two forms. The wide one divides a row by its largest magnitude first and survives every range of fp16.
 The engine's own operation is shorter; it overflows where the sum of squares of a row passes fp16, and takes epsilon for
-a floor. What a text reached is no bound for other texts: a factor of 4 is left.
+a floor. What a text reached is not a bound for other texts: a factor of 4 is left.
 """
 
 from __future__ import annotations

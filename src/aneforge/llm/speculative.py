@@ -119,7 +119,7 @@ class Text:
 
     @property
     def goes_on(self) -> bool:
-        """Another token follows: the last one is no end, there may be more, and it has a place in the cache."""
+        """Another token follows: the last one is not an end, there may be more, and it has a place in the cache."""
         return len(self.tokens) < self.most and len(self.tokens) <= self.context and not self.ended
 
     @property

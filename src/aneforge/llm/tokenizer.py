@@ -18,7 +18,7 @@ FILE = "tokenizer.json"
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 """What bytes that are not a whole character yet are shown as."""
 LEFT_OPEN = 4
-"""A character has at most so many bytes, each of which may be a token: what is open longer is no character."""
+"""A character has at most so many bytes, each of which may be a token: what is open longer is not a character."""
 
 
 class Encoded(Protocol):
@@ -90,10 +90,10 @@ weights are from, or give tokens instead of a text
         return found
 
     def decode(self, tokens: Iterable[int], *, special: bool = False) -> str:
-        """Return the text of tokens; those that are no text, such as an end, are left out unless `special` keeps them.
+        """Return the text of tokens; those that are not text, such as an end, are left out unless `special` keeps them.
 
         Raises:
-            CheckpointError: A number is no token.
+            CheckpointError: A number is not a token.
         """
         return self.library.decode(self.checked(tokens), skip_special_tokens=not special)
 
@@ -122,7 +122,7 @@ weights are from, or give tokens instead of a text
         """Return tokens as a list.
 
         Raises:
-            CheckpointError: A number is no token.
+            CheckpointError: A number is not a token.
         """
         found = [int(token) for token in tokens]
         for token in found:

@@ -71,7 +71,7 @@ def refuse_form(form: str, model: str | Path | None = None) -> None:
     """Refuse a form that could not be made of a model, before the model is checked for it.
 
     Raises:
-        GraphError: Verdicts are to be written into a model that is no ONNX file.
+        GraphError: Verdicts are to be written into a model that is not an ONNX file.
         ImportError: A package that the form needs is not installed; the message has the line that installs it.
     """
     if form == "html":
@@ -99,7 +99,7 @@ def written_form(
 
     Raises:
         UnknownNameError: There is no such form.
-        GraphError: The model is no ONNX file, so that no verdict can be written into it.
+        GraphError: The model is not an ONNX file, so that no verdict can be written into it.
         ImportError: A package that the form needs is not installed.
     """
     if form == MARKDOWN:

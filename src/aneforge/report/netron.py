@@ -49,7 +49,7 @@ def expect_onnx_file(model: str | Path | None) -> Path:
     """Return the path of a model into which verdicts can be written.
 
     Raises:
-        GraphError: It is no ONNX file.
+        GraphError: It is not an ONNX file.
         ImportError: onnx is not installed.
     """
     found = "graph" if model is None else detect_format(Path(model))

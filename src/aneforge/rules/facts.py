@@ -1,4 +1,4 @@
-"""Bounds that are no values of the target database, in its form and with its evidence: `data/facts.toml`.
+"""Bounds that are not values of the target database, in its form and with its evidence: `data/facts.toml`.
 
 A sentence says what an operation should have been, where no number does; a flag says what a source states of all
 targets, or of some.

@@ -42,7 +42,7 @@ class OpInfo:
     category: str
     summary: str
     mil: str | None
-    """Spelling in MIL; None for what is no single operation there."""
+    """Spelling in MIL; None for what is not a single operation there."""
     opset: str
     support: Support
     status: Mapping[Family, str]

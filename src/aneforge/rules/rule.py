@@ -6,7 +6,7 @@ that begins with `Reported in:` names public threads in which users met it, the 
 `{op}`, `{seen}`, `{what}`, `{limit}` and `{target}`; the remedy may hold `{since}`, the first tier that has what the
 rule asks for.
 
-A rule whose bound is no value of the target database brings the value itself (`facts`): a count of operands, or a
+A rule whose bound is not a value of the target database brings the value itself (`facts`): a count of operands, or a
 sentence where the operation says itself what it should have been.
 """
 
@@ -208,7 +208,7 @@ class Rule:
     look: Look
     text: Text
     facts: Property | None = None
-    """The bound, where it is no value of the target database."""
+    """The bound, where it is not a value of the target database."""
     bounded: bool = False
     """It warns of an error that it names and that grows no further: another form is nearer, and nothing is wrong."""
 
@@ -367,7 +367,7 @@ def rule(  # noqa: PLR0913 - what a rule is, by name
 
     A rule concerns all operations, or those it names, or those that the op table gates by its bound (`gated`), or those
     that have a trait there. Its bound is a value of the target database by its name, or the value itself. A `bounded`
-    one warns of an error that is no risk.
+    one warns of an error that is not a risk.
 
     >>> @rule("ANE-EXAMPLE-001", Severity.WARN, bound="max_rank", relation=Relation.AT_MOST)
     ... def many_axes(subject):

@@ -97,7 +97,7 @@ class Subject(Protocol):
 
     @property
     def known(self) -> frozenset[str]:
-        """Names of the operands that are no constants yet and will be: encoded weights, constants that are moved."""
+        """Names of the operands that are not constants yet and will be: encoded weights, constants that are moved."""
         ...
 
 

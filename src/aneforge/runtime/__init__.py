@@ -1,4 +1,4 @@
-"""Models: compiled programs that run, on the software engine or behind whichever backend a machine has.
+"""Models: compiled programs that run, on the software engine or on whichever backend a machine has.
 
 From the user inwards:
 

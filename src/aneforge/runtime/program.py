@@ -279,7 +279,7 @@ class LoadedProgram:
             return {name: port.buffer.copy() for name, port in self.outputs.items()}
 
     def expect_values(self, values: tuple[object, ...]) -> tuple[object, ...]:
-        """Return a value for every input, with what the host draws behind those that are given.
+        """Return a value for every input, with what the host draws after those that are given.
 
         Raises:
             GraphError: There are more or fewer values than inputs.

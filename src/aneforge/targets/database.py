@@ -126,7 +126,7 @@ class Database:
 
     @cached_property
     def geometry(self) -> Mapping[str, Property]:
-        """Widths, sizes and measured rates of the machine that are no fields of the blob."""
+        """Widths, sizes and measured rates of the machine that are not fields of the blob."""
         return self._properties("geometry.toml")
 
     @cached_property

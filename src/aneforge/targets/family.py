@@ -59,7 +59,7 @@ def supports_mil(family: Family | int) -> bool:
     (False, True)
 
     Raises:
-        UnknownTargetError: It is no family.
+        UnknownTargetError: It is not a family.
     """
     if not isinstance(family, int) or isinstance(family, bool) or family not in set(Family):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         numbers = ", ".join(f"{one.value} ({one.name})" for one in Family)

@@ -110,7 +110,7 @@ class Watch:
             known.found.clear()
 
     def answers(self) -> Answers:
-        """Return what the stage was told."""
+        """Return what the stage was given."""
         return answers_to(self.plain, self.now)
 
     def knows(self, answers: Answers) -> bool:
@@ -122,7 +122,7 @@ class Watch:
 
     @property
     def all_answers(self) -> Answers:
-        """What all stages were told; the same tuple until something else is asked."""
+        """What all stages were given; the same tuple until something else is asked."""
         questions = self.before | self.now
         if len(questions) != len(self.told):
             self.told = answers_to(self.plain, questions)

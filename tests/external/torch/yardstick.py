@@ -43,7 +43,7 @@ TOGETHER = 64
 RELATIVE, ABSOLUTE = 1e-7, 1e-7
 """The tolerances that PyTorch's own tests have for double precision."""
 NOT_EXPORTED = "not exportable by PyTorch"
-NO_TENSOR = "results that are no tensors"
+NO_TENSOR = "results that are not tensors"
 NOT_STATIC = Reason.DATA_SHAPE
 """The reason of samples whose shapes are not known before they run."""
 DECLARED = (

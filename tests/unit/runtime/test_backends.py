@@ -154,7 +154,7 @@ def test_a_device_is_given_the_graph_each_time(cache_folder: Path) -> None:
 
 
 class BrokenDevice(SoftwareDevice):
-    """A device whose compiler fails until it is mended."""
+    """A device whose compiler fails until it is rescaled."""
 
     broken = True
 

@@ -125,7 +125,7 @@ class Layouts:
         return self.shaped(content, tuple(now))
 
     def joined(self, values: Sequence[tuple[int, Shape]], axis: int, shape: Shape) -> int | None:
-        """Return the number of values that are joined along an axis; None where they are no parts side by side."""
+        """Return the number of values that are joined along an axis; None where they are not parts side by side."""
         found = [self.parts.get(self.content(number, own).number) for number, own in values]
         parts = [one for one in found if one is not None]
         if len(parts) != len(found) or not parts:

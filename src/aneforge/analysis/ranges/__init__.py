@@ -1,1 +1,1 @@
-"""What every value of a program can hold, told from declared ranges, weights and samples."""
+"""What every value of a program can hold, from declared ranges, weights and samples."""

@@ -273,7 +273,7 @@ def op_name(layer: Layer) -> str:
 
 
 def observe_ranges(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeReport:
-    """Return what sample inputs show: the values of every run, and each layer told what it read.
+    """Return what sample inputs show: the values of every run, with what each layer read.
 
     Raises:
         GraphError: There is no sample, or one that does not fit.
@@ -385,7 +385,7 @@ def largest_seen(layer: Layer, results: Range, sizes: Sizes) -> float:
 def largest(layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program) -> float:
     """Return the largest magnitude that is rounded to fp16: of the operation before its slots, or of the results.
 
-    Behind a product or pair, gain and offset work before anything is rounded.
+    After a product or pair, gain and offset work before anything is rounded.
     """
     leaves = results.magnitude if results.finite else math.inf
     stages = layer.epilogue.stages
@@ -439,7 +439,7 @@ def grid(layer: Layer, found: Found, typical: Mapping[str, float] | None) -> Ite
 
 
 def edge_of_attention(layer: Layer, known: Mapping[str, Range]) -> Concern:
-    """Return how far sums of values, weighed by shares, are below the accumulator's edge; scores are told as inside."""
+    """Return how far sums of values, weighed by shares, are below the accumulator's edge; scores as inside."""
     value = layer.operand("value")
     reach = weigh(get_known_ref(value, known).range.magnitude, value.type.shape[-2])
     return replace(below(Edge.ACCUMULATOR, reach, EDGE), what=BY_SHARES, advice=VALUES_DOWN)

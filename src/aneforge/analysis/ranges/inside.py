@@ -81,7 +81,7 @@ def inside_seen(
 ) -> Iterator[Inner]:
     """Yield the largest values inside a layer and between its slots for the values of a sample.
 
-    Of results that overflowed it is told how large they should have been.
+    Of results that overflowed it says how large they should have been.
     """
     yield from inside(layer, known, program, values)
     yield from find_overflowed(layer, known, values)
@@ -104,7 +104,7 @@ def inside_seen(
 def find_overflowed(layer: Layer, known: Mapping[str, Range], seen: Mapping[str, Array]) -> Iterator[Inner]:
     """Yield the magnitude of results without a limit, where they are infinite and nothing that was read is.
 
-    Behind slots a large value has come through functions that make it larger still, so there nothing is told.
+    After slots a large value has come through functions that make it larger still, so nothing is said there.
     """
     came, left = ([known[one.name] for one in values] for values in (layer.bottoms, layer.results))
     if layer.epilogue or all(one.finite for one in left) or not all(one.finite for one in came):

@@ -70,7 +70,7 @@ class Terms:
     lost: float
     """What all products together lose on the grid."""
     scaling: bool = False
-    """It is no sum: a product over the full range of fp16, rounded."""
+    """It is not a sum: a product over the full range of fp16, rounded."""
 
     def begun(self, start: Array | None, *, by_channel: bool) -> Terms:
         """Return the terms with an offset as the first: one for every channel, or any of several for all."""
@@ -110,7 +110,7 @@ class Terms:
 
 
 def total_of(situation: Situation, form: str, start: Array | None = None, axis: int = 0) -> Total:
-    """Return what the accumulator of a product can hold, begun at `start`: one number, or a row along an axis."""
+    """Return what the accumulator of a product can hold, started at `start`: one number, or a row along an axis."""
     weight = situation.look_up("weight" if "weight" in situation.operands else "y")
     x = situation.look_up("x")
     match situation.op:

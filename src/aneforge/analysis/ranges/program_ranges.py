@@ -46,7 +46,7 @@ REAL_KINDS = tuple("biufV")
 
 
 def flow(program: Program, given: Mapping[str, Range], layers: Sequence[Layer] | None = None) -> Flow:
-    """Return the ranges of every value, told those of inputs and states; one that is not given can hold anything.
+    """Return the ranges of every value, given those of inputs and states; one that is not given can hold anything.
 
     `layers` are those to look at, with all that they depend on, where not every value is asked for.
     """

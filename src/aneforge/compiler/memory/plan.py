@@ -24,7 +24,7 @@ __all__ = ["CHIP", "RESULT", "Allocation", "AllocationState", "Memory", "MemoryP
 CHIP = "chip"
 """The space on chip."""
 RESULT = "result"
-"""What a window is for, where it is no operand."""
+"""What a window is for, where it is not an operand."""
 
 
 class AllocationState(IntEnum):

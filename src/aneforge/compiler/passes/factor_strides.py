@@ -59,7 +59,7 @@ class Strides:
         """Return the phases of a convolution of a large stride.
 
         Raises:
-            NotSupportedError: A stride is no product of the allowed factors, or the layer has no such form.
+            NotSupportedError: A stride is not a product of the allowed factors, or the layer has no such form.
         """
         found: list[Phase] = []
         for slide in convolution_slides(layer):

@@ -26,7 +26,7 @@ POWERS_OF_TWO = "powers of two"
 
 
 def scale(weights: Array, gain: Array) -> Array | None:
-    """Return weights times gains of output channels; None if a gain is no power of two or a weight would round."""
+    """Return weights times gains of output channels; None if a gain is not a power of two or a weight would round."""
     if not np.all(np.isfinite(gain)) or np.any(np.abs(np.frexp(gain)[0]) != 0.5):
         return None
     along = gain.reshape(-1, *(1,) * (weights.ndim - 1)) if gain.ndim else gain

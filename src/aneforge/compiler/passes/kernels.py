@@ -70,7 +70,7 @@ def table_bytes(constant: Constant) -> int:
 
 
 def kernel_of(layer: Layer) -> Kernel | None:
-    """Return what a layer keeps in kernel memory; None for one that is no product."""
+    """Return what a layer keeps in kernel memory; None for one that is not a product."""
     match layer.kind.name:
         case "convolution":
             weights = layer.operand("weights")

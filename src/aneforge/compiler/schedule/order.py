@@ -45,7 +45,7 @@ class Scheduler:
     rings: frozenset[int]
     heap: list[Priority] = field(default_factory=list[Priority])
     branched: set[str] = field(default_factory=set[str])
-    """Values of which a branch was begun."""
+    """Values of which a branch was started."""
     met: set[int] = field(default_factory=set[int])
     """Layers that already wait with an operand."""
 

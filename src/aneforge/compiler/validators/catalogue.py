@@ -127,7 +127,7 @@ class Validator:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An export that is no validator of a layer."""
+    """An export that is not a validator of a layer."""
 
     symbol: str
     role: str

@@ -93,7 +93,7 @@ class ValidatorEntry(Entry, frozen=True):
 
 
 class ExportEntry(Entry, frozen=True):
-    """An export that is no validator of a layer."""
+    """An export that is not a validator of a layer."""
 
     role: str
     here: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Objection", "Validation", "Verdict", "worst"]
 
 STOPPING = frozenset({Severity.REJECT, Severity.OVERSIZE, Severity.DECOMPOSE})
-"""What stops a layer as it is: what must be split or rebuilt is no layer of the target either."""
+"""What stops a layer as it is: what must be split or rebuilt is not a layer of the target either."""
 
 ANSWERED = frozenset({Stage.CONVERSION, Stage.MOVED})
 """Where an objection does not stop the layer."""

@@ -222,7 +222,7 @@ class Layers:
         return x
 
     def stage(self, x: Tensor, form: tuple[Any, ...]) -> Tensor:
-        """Lay out one slot that is no table."""
+        """Lay out one slot that is not a table."""
         if form[0] == "gain":
             _, gain, offset, rank, axis = form
             return self.operations.gain_offset(x, along(gain, rank, axis), along(offset, rank, axis))

@@ -107,7 +107,7 @@ class Builder:
         return Tensor(self, buffer, dtype, tuple(shape), dense_steps(shape), 0, size)
 
     def table(self, array: Array, key: object) -> Address:
-        """Return the address of a constant that is no tensor, such as a list of places."""
+        """Return the address of a constant that is not a tensor, such as a list of places."""
         if key not in self.kept:
             content = np.ascontiguousarray(array)
             self.kept[key] = Buffer(content.nbytes, Role.CONSTANT, content)

@@ -330,12 +330,12 @@ def rounds_once(layer: Layer) -> bool:
 
 
 def plain_stages(layer: Layer) -> tuple[tuple[Slot, Stage], ...]:
-    """Return the slots after an operation that is no product, less the one that is rounded with it."""
+    """Return the slots after an operation that is not a product, less the one that is rounded with it."""
     return layer.epilogue.stages[1:] if rounds_once(layer) else layer.epilogue.stages
 
 
 def label_of_plain(layer: Layer, call: Call, program: Program, behind: Stages) -> Label:
-    """Return how sure an operation that is no product and what is after it are."""
+    """Return how sure an operation that is not a product and what is after it are."""
     labels = [static_label(arithmetic(call.op, program.target), typed_operands(layer, call), call)]
     if layer.choices.get("contraction") == "parts":
         labels.append(Label(Exactness.MODELLED, SUM_OF_PARTS))

@@ -129,7 +129,7 @@ def prepare(program: Program) -> Executable:
     1
 
     Raises:
-        GraphTypeError: It is no program.
+        GraphTypeError: It is not a program.
     """
     expect_program(program)
     constants = Constants()
@@ -141,7 +141,7 @@ def expect_program(given: object) -> None:
     """Refuse what is not compiled, such as a tensor or a model: the engine runs programs.
 
     Raises:
-        GraphTypeError: It is no program.
+        GraphTypeError: It is not a program.
     """
     if not isinstance(given, Program):
         raise GraphTypeError(
@@ -171,7 +171,7 @@ def run(
 
     Raises:
         UnknownNameError: A value is given for an input or a state that there is not.
-        GraphTypeError: It is no program, or a value is of a type that its input does not take.
+        GraphTypeError: It is not a program, or a value is of a type that its input does not take.
         GraphError: An input has no value, or one of another shape, or one that it cannot hold.
     """
     return prepare(program).run(inputs, states, keep=keep)

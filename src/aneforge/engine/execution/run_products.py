@@ -1,7 +1,7 @@
 """Products: convolutions, deconvolutions and matrix products with what is directly after their sums.
 
 An offset alone directly after a product is where its sum starts (measured). A gain there works on the sum before it is
-rounded. Behind anything else gain and offset work on fp16.
+rounded. After anything else gain and offset work on fp16.
 
 The form of a convolution is the compiler's choice (`winograd` among the layer's choices); where a program was not made
 legal and holds none, the target's data and the shapes choose. int8 weights enter as the fp16 numbers that they stand
@@ -223,7 +223,7 @@ def form_by_shape(layer: Layer, call: Call, target: Target) -> str:
 def sums_of(
     layer: Layer, call: Call, form: str, start: Array | None, products: Products
 ) -> Callable[[Array, Array], Array]:
-    """Return the function that multiplies, its sums begun at `start`: one for every output channel, or one for all."""
+    """Return the function that multiplies; its sums start at `start`: a number for every output channel, or for all."""
     (_, first), (_, second) = layer.refs()
     x, weight = first.type.shape, second.type.shape
     outer = layer.core_types[0].shape[1] if layer.core_types[0].rank > 1 else 1

@@ -146,7 +146,7 @@ def product_shape(operation: str, x: Array, w: Array) -> tuple[int, ...]:
     """Return the shape of a matrix product.
 
     Raises:
-        GraphError: The operands are no matrices, their inner extents differ, or their batches do not go together.
+        GraphError: The operands are not matrices, their inner extents differ, or their batches do not go together.
     """
     seen = f"{x.shape} and {w.shape}"
     if x.ndim < 1 or w.ndim < 2:

@@ -132,7 +132,7 @@ def run_norm(
 ) -> Array | None:
     """Return a norm of the kernels, None where the golden model has to answer.
 
-    `numbers` are the factor and the epsilon of kernels.h; a gain and an offset behind it have one number for every
+    `numbers` are the factor and the epsilon of kernels.h; a gain and an offset after it have one number for every
     place of the axes.
     """
     bits = bits_of("norm", x)

@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str]) -> Container:
     ['x', 'y']
 
     Raises:
-        HwxError: It cannot be opened, is no container, or is damaged.
+        HwxError: It cannot be opened, is not a container, or is damaged.
     """
     try:
         return read_bytes(map_file(path))
@@ -71,7 +71,7 @@ def read_bytes(content: bytes | memoryview) -> Container:
     """Read a compiled container from bytes.
 
     Raises:
-        HwxError: They are no container, or it is damaged.
+        HwxError: They are not a container, or it is damaged.
     """
     file = memoryview(content).cast("B").toreadonly()
     if len(file) < HEADER.size:

@@ -51,7 +51,7 @@ def scalar_of(literal: Literal) -> Scalar:
     (3.0, True)
 
     Raises:
-        MilError: The text is no value of its element type.
+        MilError: The text is not a value of its element type.
     """
     dtype, text = literal.type.dtype, literal.text
     if dtype == TEXT:
@@ -65,7 +65,7 @@ def number_of(word: str, dtype: str, at: int) -> bool | int | float:
     """Return the number or boolean that a word stands for.
 
     Raises:
-        MilError: It is no value of the element type.
+        MilError: It is not a value of the element type.
     """
     if len(word) > LONGEST_NUMBER:
         raise NUMBER_RANGE.broken(at, found=f"{len(word)} characters", expected=f"up to {LONGEST_NUMBER}")
@@ -152,7 +152,7 @@ def array_of(literal: Literal) -> Array:
     [[1, 2], [3, 4]]
 
     Raises:
-        MilError: The values do not fill the type, or one is no value of it.
+        MilError: The values do not fill the type, or one is not a value of it.
     """
     kind = literal.type
     if not literal.text.startswith("["):

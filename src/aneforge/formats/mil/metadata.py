@@ -59,7 +59,7 @@ def build_info(program: Program) -> dict[str, str]:
     """Return the build info of a program; it is empty where the program has none.
 
     Raises:
-        MilError: It is no dictionary of texts.
+        MilError: It is not a dictionary of texts.
     """
     found = [parse_pairs(one.text, one.at) for one in program.attributes if one.name == BUILD_INFO]
     return found[0] if found else {}

@@ -178,7 +178,7 @@ class WeightsStore:
         """Return a file by the path that the program writes.
 
         Raises:
-            MilError: It is not there, or it is no weights blob.
+            MilError: It is not there, or it is not a weights blob.
         """
         if path not in self.files:
             self.files[path] = self.opened(path, at)

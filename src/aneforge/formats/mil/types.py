@@ -103,7 +103,7 @@ def extent(word: str, at: int) -> int | None:
     """Return the length of an axis; None for one that is not known.
 
     Raises:
-        MilError: It is no length, or too long to be one.
+        MilError: It is not a length, or too long to be one.
     """
     if not LENGTH.fullmatch(word):
         raise UNEXPECTED.broken(at, found=repr(word), expected="a length or '?'")

@@ -157,7 +157,7 @@ class FunctionWriter:
     # Nodes.
 
     def write_nodes(self) -> None:
-        """Write every node that is no placeholder; a result that is an output has the output's name."""
+        """Write every node that is not a placeholder; a result that is an output has the output's name."""
         wished: dict[tuple[Node, int], str] = {}
         for name, value in self.graph.outputs.items():
             if value.node.op.name not in (INPUT, STATE) and not self.is_cast(value.type):

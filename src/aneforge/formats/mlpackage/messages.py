@@ -420,7 +420,7 @@ class Messages:
 
     model: ModelClass
     decode_error: type[Exception]
-    """What reading a file that is no message raises."""
+    """What reading a file that is not a message raises."""
     element_codes: dict[str, int]
     """Numbers of element types in programs, by the schema's names."""
     array_codes: dict[str, int]

@@ -268,7 +268,7 @@ def load_mlpackage(path: str | os.PathLike[str]) -> MlPackage:
 
     Raises:
         MissingPackageError: coremltools is not installed.
-        GraphError: It is no package, a file of it is missing or outside of it, or the model is no ML program.
+        GraphError: It is not a package, a file of it is missing or outside of it, or the model is not an ML program.
         MilError: The program cannot be read.
     """
     given = Path(path)

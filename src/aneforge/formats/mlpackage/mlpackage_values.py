@@ -157,7 +157,7 @@ def elements_of(tensor: MilTensorValue, kind: ValueType, at: int) -> Array | tup
     """Return the elements of a tensor in the shape of its type, or its texts.
 
     Raises:
-        MilError: They do not fill the type, or are no values of it.
+        MilError: They do not fill the type, or are not values of it.
     """
     sort = tensor.WhichOneof("value")
     count = math.prod(kind.shape) if kind.known else -1

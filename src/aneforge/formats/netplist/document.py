@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 RESERVED = frozenset({"Units", "Weights", "Constants"})
-"""Keys of a network that are no symbols."""
+"""Keys of a network that are not symbols."""
 
 Parameter: TypeAlias = "bool | int | float | str | tuple[Parameter, ...] | Mapping[str, Parameter]"
 """A value in `Params` of a unit."""

@@ -114,7 +114,7 @@ def read_bits(name: str, found: object, keys: Keys) -> float:
     """Return the number after a bit pattern.
 
     Raises:
-        GraphError: It is no pattern of 16 bits, or no number.
+        GraphError: It is not a pattern of 16 bits, or not a number.
     """
     if isinstance(found, float):
         raise keys.error(

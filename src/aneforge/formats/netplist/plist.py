@@ -272,7 +272,7 @@ def parse_xml(data: bytes, place: Location) -> object:
     """Return what an XML property list holds.
 
     Raises:
-        GraphError: It is no XML, is cut off, or is not a property list.
+        GraphError: It is not XML, is cut off, or is not a property list.
     """
     reader = XmlReader(place)
     try:

@@ -142,7 +142,7 @@ def check_values(values: object, inputs: Sequence[Input]) -> dict[str, object]:
 
     Raises:
         GraphTypeError: It is not a mapping of names.
-        UnknownNameError: A name is no input.
+        UnknownNameError: A name is not an input.
     """
     known = [one.name for one in inputs]
     found = check_names(values, "values")

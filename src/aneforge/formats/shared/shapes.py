@@ -59,7 +59,7 @@ def check_shapes(shapes: object, inputs: Sequence[Input]) -> dict[str, int | tup
     Raises:
         GraphTypeError: It is not a mapping of names to integers or lists of them.
         GraphError: A length is negative.
-        UnknownNameError: A name is no symbolic dimension and no input.
+        UnknownNameError: A name is not a symbolic dimension and not an input.
     """
     symbols = {length for one in inputs for length in one.lengths or () if isinstance(length, str)}
     ranks = {one.name: one for one in inputs}

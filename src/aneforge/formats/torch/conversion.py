@@ -190,7 +190,7 @@ class Reading:
             return LOST
 
     def state(self, name: str, tensor: torch.Tensor) -> Tensor:
-        """Return the placeholder of a state; one that holds something else than zeros is told of."""
+        """Return the placeholder of a state; one that holds something other than zeros is reported."""
         start = array_of(tensor)
         if start.size and np.any(start.astype(np.float64) != 0):
             warn(
@@ -241,7 +241,7 @@ class Reading:
         return self.interpreter.output_of(name, held)
 
     def gather(self, name: str, operator: str, reason: Reason, message: str, workaround: str) -> None:
-        """Keep a finding about something that is no node."""
+        """Keep a finding about something that is not a node."""
         self.interpreter.gather(ImportProblem(name, operator, reason, message, workaround))
 
 

@@ -109,7 +109,7 @@ def check_constants(program: torch.export.ExportedProgram) -> None:
 
 
 def has_data(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor has memory; what is on another device is told of where its numbers are read.
+    """Return whether a tensor has memory; what is on another device is reported where its numbers are read.
 
     Of other classes than PyTorch's plain ones it takes the parts apart itself.
     """

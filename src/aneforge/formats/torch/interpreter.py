@@ -262,7 +262,7 @@ class TorchInterpreter(Interpreter):
         """Return the token of an operator that PyTorch keeps in order; those of ATen check, and give nothing else.
 
         Raises:
-            UnsupportedNodeError: It is no operator with one form.
+            UnsupportedNodeError: It is not an operator with one form.
         """
         token, target, *rest = node.args
         schema = schema_of(target)

@@ -57,7 +57,7 @@ def expert_group(
 
 
 def build_shared_expert(x: af.Tensor, spec: ExpertsSpec, weights: LayerWeights) -> af.Tensor:
-    """Return what the expert that sees every token adds, behind its own gate."""
+    """Return what the expert that sees every token adds, after its own gate."""
     mine = weights.part("shared")
     hidden = activate(project(x, mine, "gate"), spec.activation) * project(x, mine, "up")
     return project(hidden, mine, "down") * project(x, mine, "router").sigmoid()

@@ -126,7 +126,7 @@ def in_channels(x: Term, along: Sequence[Blocks], counts: Sequence[int]) -> Term
 
 
 def lengthened(kernel: Term, along: Sequence[Blocks]) -> Term:
-    """Return a kernel that is no constant with zeros in its gaps, and as long as its blocks are."""
+    """Return a kernel that is not a constant with zeros in its gaps, and as long as its blocks are."""
     result = kernel
     for axis, one in enumerate(along, 2):
         if not one.moves:

@@ -314,7 +314,7 @@ def cast(_: GradientSite, g: Term, x: Term, **__: str) -> Passed:
 
 
 def dropout(to: GradientSite, g: Term, x: Term, *, rate: float, **_: object) -> Passed:
-    """Return g / (1 − rate) where the result is not 0; at an x of 0 it cannot be told, and 0 is taken."""
+    """Return g / (1 − rate) where the result is not 0; at an x of 0 it is not known, and 0 is taken."""
     if rate >= 1:
         return None
     return keep_where(to, to.outputs[0].not_equal(level(to, 0.0, x)), g * (1 / (1 - rate)))

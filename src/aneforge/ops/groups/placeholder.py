@@ -1,4 +1,4 @@
-"""Where the values of a graph come from: the caller, the program itself, and what the last run left behind."""
+"""Where the values of a graph come from: the caller, the program itself, and what the last run left."""
 
 from __future__ import annotations
 

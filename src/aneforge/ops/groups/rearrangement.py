@@ -69,7 +69,7 @@ def expect_one_image(x: TensorType, instead: str) -> None:
     """Check that a batch holds one image.
 
     Raises:
-        GraphError: It holds several, or is no batch of images.
+        GraphError: It holds several, or is not a batch of images.
     """
     expect_rank(x, 4)
     if x.shape[0] != 1:

@@ -63,7 +63,7 @@ def patches_as_blocks(graph: Graph, target: Target) -> tuple[Graph, tuple[str, .
 
 
 def block_factors(node: Node, target: Target) -> tuple[int, ...]:
-    """Return the factors by which patches become channels; none for what is no convolution over patches, or fits."""
+    """Return the factors by which patches become channels; none for what is not a convolution over patches, or fits."""
     if node.op.name != "conv":
         return ()
     x, weight = node.operands["x"], node.operands["weight"]

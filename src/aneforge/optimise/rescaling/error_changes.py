@@ -6,7 +6,7 @@ lose: what some sets show and others deny is luck of rounding. Probabilities of 
 all zeros, and say nothing of the sums that flat ones make; so a gain need not show on every population.
 
 Inputs of other sizes only forbid. Errors can cancel: a product that rounds small terms to zero hides what the table of
-an activation is off near zero, and shows it once it is rescaled. Behind a gate operands grow by the square of inputs.
+an activation is off near zero, and shows it once it is rescaled. After a gate operands grow by the square of inputs.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def draw_within(graph: Graph) -> dict[str, Array]:
 
 
 def draw_integers(graph: Graph, node: Node, random: np.random.Generator) -> Array:
-    """Return integers for an input: 0 and 1, which any index allows; or pixels, where bytes are no index."""
+    """Return integers for an input: 0 and 1, which any index allows; or pixels, where bytes are not an index."""
     kind = node.types[0]
     read_as = [
         name for reader in graph.consumers[node] for name, value in reader.operands.items() if is_result_of(value, node)

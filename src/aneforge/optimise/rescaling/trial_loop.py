@@ -6,7 +6,7 @@ factors were chosen by, on fresh ones of the same distribution, and on some of o
 together do not, those that made outputs worse are left out, and then those that gain least.
 
 Norms come first, then products by what they read now. A norm whose squares overflow gives zeros, or numbers far too
-large, so what later layers were seen to read shows nothing about them until it is mended.
+large, so what later layers were seen to read shows nothing about them until it is rescaled.
 """
 
 from __future__ import annotations

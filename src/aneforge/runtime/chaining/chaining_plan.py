@@ -281,7 +281,7 @@ def rounded(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def count_fused(bridges: Sequence[bool], weight_bytes: int = 0, most_bytes: int = 1) -> int:
-    """Return how many programs are left when neighbours that are no bridges become one.
+    """Return how many programs are left when neighbours that are not bridges become one.
 
     There are as many as the weights need, of which a program holds so many bytes.
 

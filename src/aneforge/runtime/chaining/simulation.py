@@ -144,7 +144,7 @@ def check_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
 
 
 def different_chains(chains: object) -> tuple[PreparedChain, ...]:
-    """Return chains that can be told apart.
+    """Return chains that can be distinguished.
 
     Raises:
         GraphTypeError: It is not a list of prepared chains.

@@ -1,4 +1,4 @@
-"""The process behind the dispatch library: it reads requests from sockets, and runs programs on the engine.
+"""The process that serves the dispatch library: it reads requests from sockets, and runs programs on the engine.
 
 The library (`native/`) starts it with one end of a socket. Over that socket come channels, each served by a thread;
 over a channel come requests, one at a time, each answered. The values of ports never pass through: they lie in memory

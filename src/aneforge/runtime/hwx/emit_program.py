@@ -426,7 +426,7 @@ class Homes:
         return surface if port in self.inputs else replace(surface, access=Access.WRITTEN_BEFORE)
 
     def written(self, value: Value) -> Surface:
-        """Return the surface of a tensor that is written: room in scratch memory where it is no output."""
+        """Return the surface of a tensor that is written: room in scratch memory where it is not an output."""
         surface = self._surface(value)
         return surface if self.root(value.name) in self._ports else replace(surface, access=Access.WRITTEN_BEFORE)
 

@@ -8,7 +8,7 @@
 | 16-47 | SHA-256 of the header |
 | 48- | header: JSON, as `records.Header` has it |
 
-Behind the header come the program's text and then every array of every constant, each at the next multiple of 64 bytes
+After the header come the program's text and then every array of every constant, each at the next multiple of 64 bytes
 after the one before, zeros between. Numbers are little-endian; palette indices and booleans are packed, the lowest
 bit first, and take as many bits as they need. The header gives places relative to the end of the
 header, rounded up to 64. The text has the hash of every constant; the header has the text's; so every byte of the

@@ -119,7 +119,7 @@ class Operation:
         port.buffer = checked
 
     def set_input(self, name: str, value: object) -> None:
-        """Copy a value into the buffer of an input; this is no binding, and may be done between executions.
+        """Copy a value into the buffer of an input; this is not a binding, and may be done between executions.
 
         Raises:
             UnknownNameError: There is no such input.

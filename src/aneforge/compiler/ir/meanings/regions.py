@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ALIGNED_HALF_PIXELS", "FORMS"]
 
 ALIGNED_HALF_PIXELS = "ALIGN_CORNERS_HALF_PIXELS"
-"""Aligned corners with half-pixel centers: the one spacing of upsample_bilinear that is no sampling mode of MIL."""
+"""Aligned corners with half-pixel centers: the one spacing of upsample_bilinear that is not a sampling mode of MIL."""
 
 
 def slice_type(

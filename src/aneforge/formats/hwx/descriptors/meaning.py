@@ -169,7 +169,7 @@ class Kernel:
     bias: bool
     sparse: bool
     palette_bits: int | None
-    """None where the weights are no indices of a palette."""
+    """None where the weights are not indices of a palette."""
     runtime: bool
     """The weights are a tensor that another task made."""
     streams: tuple[Stream | None, ...]

@@ -1,4 +1,4 @@
-"""Names of elements, and the tensors that names make: how what a task reads is told from where it lies.
+"""Names of elements, and the tensors that names make: how what a task reads follows from where it lies.
 
 When a container is read as a graph, memory holds the name of each element in the place of its bits: which value it is
 of, and which of its elements. Moving bits moves names. What a task reads is then a value, a part of one with its axes

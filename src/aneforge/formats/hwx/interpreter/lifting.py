@@ -1,6 +1,6 @@
 """Reads a compiled container as a graph: every task becomes the operations that it computes.
 
-Tasks that only move elements leave nothing behind but the order of axes, slices and concatenations. A task that is no
+Tasks that only move elements leave nothing but the order of axes, slices and concatenations. A task that is no
 operation by itself, such as a sum whose reciprocal is read off before it is rounded, is kept until what it belongs to
 is recognised (`norm_chains`); if something else reads it, the error names it.
 """

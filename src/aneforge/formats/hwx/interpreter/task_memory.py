@@ -163,5 +163,5 @@ class Memory(Generic[Element]):
 
 
 def name_of(section: Section) -> str:
-    """Return the name of a section's space; sections of one name are told apart by their addresses."""
+    """Return the name of a section's space; sections of one name are distinguished by their addresses."""
     return f"{section.path}@{section.address:#x}"

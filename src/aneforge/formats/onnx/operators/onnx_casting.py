@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
 
 LARGEST = {"fp8e4m3fn": 448.0, "fp8e5m2": 57344.0}
-"""The largest numbers of types whose casts keep within them unless told otherwise."""
+"""The largest numbers of types whose casts keep within them unless asked otherwise."""
 
 
 @operator("Cast", since=6)

@@ -130,7 +130,7 @@ def region_align(call: Call) -> Value:
 
 
 def adaptive_ratios(bounds: Value, size: Pair, least: float) -> dict[Pair, list[int]]:
-    """Return how many rows and columns of places are read for a result: one for each begun element of its part.
+    """Return how many rows and columns of places are read for a result: one for each started element of its part.
 
     Regions that read alike are together; the numbers are those of fp32, in which runtimes compute them.
 
