@@ -213,11 +213,11 @@ def test_a_full_disk_stops_the_run_whole(monkeypatch: pytest.MonkeyPatch, tmp_pa
             raise OSError(28, "No space left on device")
         real(descriptor)
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(GraphError, match=r"results cannot be written \(got No space left.*the same command continues"):
         evaluate(classifier(), data, FIRST, shard=2, folder=folder)
     assert sorted(contents(folder)) == ["run.json", "shard-000000.bin"]
-    monkeypatch.setattr(store.os, "fsync", real)
+    monkeypatch.setattr(os, "fsync", real)
     resumed = evaluate(classifier(), data, FIRST, shard=2, folder=folder)
     assert resumed.repeatable() == evaluate(classifier(), data, FIRST, shard=2).repeatable()
 
