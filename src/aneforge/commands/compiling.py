@@ -28,6 +28,7 @@ from aneforge.compiler.retarget import retarget
 from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
 from aneforge.formats.mil.mil_files import MODEL_FILE, WEIGHTS_FILE, weights_beside, write_mil, write_mil_file
 from aneforge.records import dataclass
+from aneforge.targets import database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -476,8 +477,9 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
     from aneforge.runtime.hwx.emit_program import GENERATION, emit_compiled  # noqa: PLC0415 - as above
 
     if program.target.descriptor_generation != GENERATION:
+        engines = [one.name for one in database().targets.values() if one.descriptor_generation == GENERATION]
         raise NotSupportedError(
-            "the Linux driver runs engines of the M1 family alone",
+            f"the Linux driver runs the engines {', '.join(engines)} alone",
             target=program.target.name,
             remedy="choose one of them, or write a container: --emit hwx",
         )
