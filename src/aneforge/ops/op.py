@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.ops.definition import Definition, OperandTypes
-from aneforge.ops.results import EVERYTHING, Codomain
+from aneforge.ops.results import EVERYTHING, Codomain, Taking
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -147,7 +147,9 @@ class Trait(StrEnum):
     SQUARING_SUM = "squaring sum"
     """It adds squares, or squares a sum."""
     STANDARDISING = "standardising"
-    """It takes the mean off and divides by the root of the variance."""
+    """It subtracts the mean and divides by the root of the variance."""
+    UNROUNDED = "unrounded"
+    """Half precision holds every result, where it holds the operands and attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,12 @@ class Op(Definition):
         """True if a result depends on one element of `x` and the attributes, and on nothing else."""
         alone = [operand.name for operand in self.operands] == ["x"]
         return alone and Trait.ELEMENTWISE in self.traits and Trait.RANDOM not in self.traits
+
+    @property
+    def rounds(self) -> bool:
+        """True if a result may need rounding; an element of an operand never does."""
+        chosen = self.movement is not None and self.movement.taking is not Taking.BETWEEN
+        return not chosen and Trait.UNROUNDED not in self.traits
 
     def decomposition(self, name: str) -> Decomposition | None:
         """Return the decomposition of that name; None where it has none."""

@@ -80,7 +80,10 @@ def test_small_numbers_and_factors_have_a_domain(op: Op) -> None:
             assert attribute.least == 0
 
 
-SHOWN = {Trait.BOUNDING, Trait.ELEMENTWISE, Trait.POOLING, Trait.RANDOM, Trait.ROUNDING, Trait.SHRINKING}
+SHOWN = {
+    *(Trait.BOUNDING, Trait.ELEMENTWISE, Trait.POOLING, Trait.RANDOM),
+    *(Trait.ROUNDING, Trait.SHRINKING, Trait.UNROUNDED),
+}
 """Traits that a meaning shows: test_traits tries them."""
 TRAITS = {
     Trait.ARG_REDUCTION: "argmax reduce_argmax reduce_argmin",

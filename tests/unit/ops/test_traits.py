@@ -89,6 +89,18 @@ def test_what_leaves_an_interval_as_it_is_and_what_rounds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [op.name for op in ops().values() if op.is_function_of_one])
+def test_what_is_not_rounded(name: str) -> None:
+    op = find_op(name)
+    if name in ("cast", "logical_not", "pixel_buffer_to_tensor", "tensor_to_pixel_buffer"):  # other element types
+        assert Trait.UNROUNDED not in op.traits
+        return
+    results = [op.evaluate({"x": NUMBERS}, attributes)[0] for _, attributes in calls(op, 24)]
+    with np.errstate(over="ignore"):
+        held = all(np.array_equal(one, one.astype(np.float16)) for one in results)
+    assert (Trait.UNROUNDED in op.traits) is held
+
+
+@pytest.mark.parametrize("name", [op.name for op in ops().values() if op.is_function_of_one])
 def test_what_shrinks_shrinks_on_the_engine_too(name: str) -> None:
     op = find_op(name)
     if op.support.floor is None or name in ("cast", "logical_not", "pixel_buffer_to_tensor", "tensor_to_pixel_buffer"):

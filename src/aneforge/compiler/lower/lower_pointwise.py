@@ -9,14 +9,13 @@ import numpy as np
 from aneforge.compiler.ir.catalogue import kind_of_op
 from aneforge.compiler.ir.kind import Engine
 from aneforge.ops.declared import Declared
-from aneforge.ops.windows import slides
+from aneforge.ops.windows import WindowAttributes, slides
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Ref
     from aneforge.compiler.lower.emitter import Emitter, Rule
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
-    from aneforge.ops.windows import WindowAttributes
 
 __all__ = ["RULES"]
 
@@ -91,9 +90,9 @@ def pool(emit: Emitter) -> tuple[Ref, ...]:
     mode = given.pop("mode", None)
     kind = kind_of_op(emit.node.op.name) if mode is None else POOLS[str(mode)]
     x = emit.ref("x")
-    window = cast("tuple[int, ...]", given["kernel_sizes"])
-    if str(given["pad_type"]).startswith("same"):
-        along = slides(x.type.shape[-len(window) :], window, cast("WindowAttributes", given))
+    window = emit.node.integers("kernel_sizes")
+    if emit.node.text("pad_type").startswith("same"):
+        along = slides(x.type.shape[-len(window) :], window, emit.node.attributes_as(WindowAttributes))
         given |= {"pad_type": "custom", "pad": tuple(pad for one in along for pad in (one.before, one.after))}
     if kind != "average_pool" and emit.node.op.name != "avg_pool":
         given.pop("exclude_padding_from_average", None)

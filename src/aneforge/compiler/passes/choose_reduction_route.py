@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ChooseReductionRoute"]
 
-NO_ROUTE = "none"
-"""What the field says where there is no other route."""
-
 
 def route(extent: int, threshold: Value | None) -> str:
     """Return the route of a reduction over an axis.

@@ -55,20 +55,20 @@ def attribute_literals(node: Node, *, rounded: bool) -> Iterator[tuple[str, Lite
 def literal_of(node: Node, attribute: Attribute, value: AttributeValue, *, rounded: bool) -> Literal | Tuple:
     """Return the value of an attribute."""
     key = node.op.name, attribute.name
-    match attribute.kind:
-        case AttributeKind.FLAG | AttributeKind.TEXT:
-            return scalar(cast("bool | str", value), "bool" if attribute.kind is AttributeKind.FLAG else TEXT)
-        case AttributeKind.INTEGER:
-            return scalar(cast("int", value), "uint32" if key in UNSIGNED else whole_dtype(cast("int", value)))
-        case AttributeKind.NUMBER:
-            return scalar(
-                cast("float", value), number_dtype(node, attribute.name, cast("float", value)), rounded=rounded
-            )
+    match value:
+        case bool():
+            return scalar(value, "bool")
+        case str():
+            return scalar(value, TEXT)
+        case int():
+            return scalar(value, "uint32" if key in UNSIGNED else whole_dtype(value))
+        case float():
+            return scalar(value, number_dtype(node, attribute.name, value), rounded=rounded)
         case _:
-            return list_literal(key, attribute.kind, list(cast("tuple[int, ...]", value)))
+            return list_literal(key, attribute.kind, cast("tuple[int, ...]", value))
 
 
-def list_literal(key: tuple[str, str], kind: AttributeKind, items: list[int]) -> Literal | Tuple:
+def list_literal(key: tuple[str, str], kind: AttributeKind, items: tuple[int, ...]) -> Literal | Tuple:
     """Return a list: of integers or booleans in one tensor, or of several scalars."""
     if kind is AttributeKind.TEXTS:
         texts = ", ".join(quote_text(str(item)) for item in items)

@@ -99,14 +99,13 @@ def dynamic_transpose(node: Node) -> Objection | None:
 
 def pooled(node: Node) -> Objection | None:
     """Object to `ceil_mode` over three axes, or with unequal padding; it is left out where that changes nothing."""
-    given = node.attributes
-    kernel, pad = (cast("tuple[int, ...]", given[name] or ()) for name in ("kernel_sizes", "pad"))
+    kernel, pad = node.integers("kernel_sizes"), node.optional_integers("pad") or ()
     if node.op.name == "l2_pool" and len(kernel) > 2:
         return Objection("Core ML does not take it over three axes", final=True)
-    if not given.get("ceil_mode") or (len(kernel) < 3 and pad[::2] == pad[1::2]):
+    if not node.flag("ceil_mode") or (len(kernel) < 3 and pad[::2] == pad[1::2]):
         return None
     try:
-        without = build(node.op, node.operands, {**given, "ceil_mode": False}, node.location)
+        without = build(node.op, node.operands, {**node.attributes, "ceil_mode": False}, node.location)
     except GraphError:  # without it, no window is left
         without = None
     return Objection(

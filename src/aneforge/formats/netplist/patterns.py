@@ -76,8 +76,7 @@ def blocks_of(node: Node) -> Blocks | None:
     image = cut.node.operands["x"] if cut is not None else None
     if moved is None or cut is None or not isinstance(image, Output) or len(image.shape) != IMAGE_RANK:
         return None
-    perm = moved.node.attributes["perm"]
-    order = tuple(int(axis) % len(cut.shape) for axis in perm) if isinstance(perm, tuple) else ()
+    order = tuple(axis % len(cut.shape) for axis in moved.node.integers("perm"))
     for kind, table in REARRANGEMENTS.items():
         factors = factors_of(table, image.shape, cut.shape, order, node.types[0].shape)
         if factors is not None and factors != (1, 1):
@@ -104,20 +103,19 @@ def columns_of(node: Node) -> Columns | None:
     if isinstance(image, tuple) or repeated is None or len(image.type.shape) != IMAGE_RANK:
         return None
     places = repeated.node.operands["x"]
-    if not isinstance(places, Output) or node.attributes["axis"] not in (WIDTH_AXIS, -1):
+    if not isinstance(places, Output) or node.integer("axis") not in (WIDTH_AXIS, -1):
         return None
     ranking = places.node
     is_sort, is_topk = ranking.op.name == "argsort", ranking.op.name == "topk" and places.index == 1
     key = source_of(ranking, "input_view") if is_sort or is_topk else None
-    if key is None or ranking.attributes["axis"] not in (WIDTH_AXIS, -1):
+    if key is None or ranking.integer("axis") not in (WIDTH_AXIS, -1):
         return None
     view = key.node
-    lane, source = view.attributes["offset"], view.operands["x"]
-    one_row = image.type.shape[0] == image.type.shape[2] == 1 and view.attributes["axis"] == CHANNEL_AXIS
-    if not is_same(source, image) or not one_row or key.shape[CHANNEL_AXIS] != 1 or not isinstance(lane, int):
+    lane, source = view.integer("offset"), view.operands["x"]
+    one_row = image.type.shape[0] == image.type.shape[2] == 1 and view.integer("axis") == CHANNEL_AXIS
+    if not is_same(source, image) or not one_row or key.shape[CHANNEL_AXIS] != 1:
         return None
-    count = ranking.attributes.get("k")
-    return Columns(image, lane, bool(ranking.attributes["ascending"]), count if isinstance(count, int) else None)
+    return Columns(image, lane, ranking.flag("ascending"), ranking.integer("k") if is_topk else None)
 
 
 def is_same(one: Argument, other: Argument) -> bool:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 CATEGORY = Category.ACTIVATION
 BOUNDING = frozenset({Trait.BOUNDING})
 SHRINKING = frozenset({Trait.SHRINKING})
+UNROUNDED = frozenset({Trait.UNROUNDED})
 SIGMOID_FACTOR = 1.702
 """Slope at which a sigmoid comes nearest to the normal distribution; MIL's own constant."""
 CUBIC_FACTOR = 0.044715
@@ -327,7 +328,7 @@ RELU = unary(
     CATEGORY,
     "max(x, 0)",
     rectify,
-    traits=BOUNDING | SHRINKING,
+    traits=BOUNDING | SHRINKING | UNROUNDED,
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     in_mil=True,
@@ -339,7 +340,7 @@ RELU6 = unary(
     "min(max(x, 0), 6)",
     rectified_to_six,
     domain=Domain(-4, 9),
-    traits=BOUNDING | SHRINKING,
+    traits=BOUNDING | SHRINKING | UNROUNDED,
     codomain=Codomain(0.0, 6.0, minus_zero=False),
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -395,7 +396,7 @@ THRESHOLDED_RELU = unary(
     kept_from,
     attributes=(number("alpha"),),
     domain=Domain(attributes=draw_level),
-    traits=BOUNDING | SHRINKING,
+    traits=BOUNDING | SHRINKING | UNROUNDED,
     codomain=kept_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -411,7 +412,7 @@ THRESHOLD = unary(
     domain=Domain(attributes=draw_whole_level),
     dtypes=NUMBERS,
     check=expect_level,
-    traits=BOUNDING,
+    traits=BOUNDING | UNROUNDED,
     codomain=at_least_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -427,7 +428,7 @@ CLIP = unary(
     attributes=(bound("alpha"), bound("beta")),
     domain=Domain(attributes=draw_bounds),
     check=expect_ordered,
-    traits=BOUNDING,
+    traits=BOUNDING | UNROUNDED,
     codomain=bounds_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,

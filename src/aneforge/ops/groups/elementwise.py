@@ -98,7 +98,7 @@ ABS = unary(
     "|x|",
     np.abs,
     dtypes=NUMBERS,
-    traits=frozenset({Trait.BOUNDING, Trait.SHRINKING}),
+    traits=frozenset({Trait.BOUNDING, Trait.SHRINKING, Trait.UNROUNDED}),
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     in_mil=True,

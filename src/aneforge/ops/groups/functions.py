@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 CATEGORY = Category.ACTIVATION
-ROUNDING = frozenset({Trait.ROUNDING})
+ROUNDING = frozenset({Trait.ROUNDING, Trait.UNROUNDED})
 
 error_function = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -113,7 +113,7 @@ SIGN = unary(
     "−1, 0 or 1",
     np.sign,
     dtypes=NUMBERS,
-    traits=frozenset({Trait.COMPARING}),
+    traits=frozenset({Trait.COMPARING, Trait.UNROUNDED}),
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=F2,

@@ -85,23 +85,18 @@ def steps_of(layer: Layer, places: LayerPlaces | None) -> tuple[Step, ...]:
     if places is None:
         raise HwxError("ANE-EMIT-001: the memory plan has no place for this operation", seen=layer.kind.name)
     core, after = build_fused_steps(layer, places)
-    before, rounded = core_extent(layer), layer.kind.name not in EXACT
+    before, rounded = core_extent(layer), layer.kind.entry.rounds
     for stage in after:
         scales = stage.kind.name == "gain_offset_control"
         if scales and rounded:
             raise HwxError("ANE-EMIT-011: no program that scales this operation before it is rounded is known")
         core = (*core, *stage_steps(stage, before, places))
-        rounded = scales or stage.kind.name not in EXACT
+        rounded = scales or stage.kind.entry.rounds
     return (*core, *turning_steps(layer, places))
 
 
 STAGES = (Slot.PRE_ACTIVATION, Slot.GAIN_OFFSET, Slot.POST_ACTIVATION, Slot.TRANSPOSE)
 """Stages of an epilogue that become steps of their own, or a part of the operation."""
-EXACT = frozenset(
-    {"relu", "abs", "max", "min", "clamped_relu", "reduce_max", "reduce_min"}
-    | {"reshape", "flatten", "identity", "transpose", "slice"}
-)
-"""Kinds whose results need no rounding: what scales them afterwards rounds as if it were one with them."""
 
 
 def build_fused_steps(layer: Layer, places: LayerPlaces) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:

@@ -203,7 +203,7 @@ def exchange(kind: str) -> Writer:
     """Return a function that writes a layer that moves square blocks; borders of a batch's were taken off before."""
 
     def write(call: Call) -> Held:
-        factors = REARRANGEMENTS[kind].factors(call.node.attributes)
+        factors = REARRANGEMENTS[kind].factors(call.node)
         return emit_rearrangement(call.to, kind, call.x, factors, call.shape)
 
     return write

@@ -6,7 +6,7 @@ reshape; the writer knows them by the same table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.formats.netplist.schema import Dim
 from aneforge.records import dataclass
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.netplist.document import Dims
     from aneforge.formats.netplist.layer import Layer, LayerReader
-    from aneforge.graph.node import Value
+    from aneforge.graph.node import Node, Value
 
 __all__ = ["REARRANGEMENT", "REARRANGEMENTS", "Rearrangement"]
 
@@ -48,10 +48,17 @@ class Rearrangement:
         """Return the attributes of the operation for the factors of height and width."""
         return {self.attribute: (height, width) if self.attribute == "block_shape" else height}
 
-    def factors(self, attributes: Mapping[str, object]) -> tuple[int, int]:
-        """Return the factors of height and width that attributes of the operation give."""
-        found = attributes[self.attribute]
-        return cast("tuple[int, int]", found if self.attribute == "block_shape" else (found, found))
+    def takes(self, height: int, width: int) -> bool:
+        """Return whether the operation has attributes for these factors: some operations move square blocks alone."""
+        return self.attribute == "block_shape" or height == width
+
+    def factors(self, node: Node) -> tuple[int, int]:
+        """Return the factors of height and width that the attributes of the operation give."""
+        if self.attribute == "block_shape":
+            height, width = node.integers(self.attribute)
+            return height, width
+        factor = node.integer(self.attribute)
+        return factor, factor
 
     def extents(self, dims: Dims, x: int, y: int) -> dict[str, int] | None:
         """Return the extent of every letter, or None where the factors do not divide the tensor."""
@@ -100,9 +107,8 @@ def rearrange(layer: Layer) -> Value:
     extents = table.extents(layer.dims, x, y)
     if extents is None:
         raise layer.error("the factors do not divide the tensor", seen=layer.dims, limit=f"FactorX {x}, FactorY {y}")
-    attributes = table.attributes(y, x)
-    if table.factors(attributes) == (y, x) and (layer.dims.batch == 1 or not table.one_image):
-        return layer.build(table.square, {"x": layer.x}, **attributes)
+    if table.takes(y, x) and (layer.dims.batch == 1 or not table.one_image):
+        return layer.build(table.square, {"x": layer.x}, **table.attributes(y, x))
     # The writer knows these three operations as one layer, so none of them is joined with what comes before.
     cut = layer.build("reshape", {"x": layer.x}, shape=table.cut_shape(extents))
     moved = layer.build("transpose", {"x": cut}, perm=table.perm)
