@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
+from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning, UnknownNameError
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 
@@ -49,6 +50,21 @@ def test_what_is_not_refused_is_computed() -> None:
     assert af.run(af.build_program(widened("uint8"), "m4"), {"x": np.array([[255, 1]])}).outputs["y"].tolist() == [
         [255.0, 1.0]
     ]
+
+
+def test_what_fp16_makes_infinite_is_warned_of_by_run_and_model_and_program() -> None:
+    graph, large = widened("fp16"), np.array([[1e6, np.inf]])
+    said = "input 'x': 1 of 2 values is infinite in fp16, whose largest number is 65504"
+    with pytest.warns(PrecisionWarning, match=said):
+        af.run(af.build_program(graph, "m4"), {"x": large})
+    with af.compile(graph, target="m4") as model:
+        with pytest.warns(PrecisionWarning, match=said):
+            model(large)
+        with pytest.warns(PrecisionWarning, match=f"samples of {said}"):
+            model.run_many(large[None])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model(np.array([[65504.0, np.inf]]))
 
 
 def test_names_that_there_are_not_are_an_error() -> None:

@@ -127,7 +127,7 @@ def check(
     subject, remarks = prepare_subject(subject, chosen, Preparation(asked.opt, asked.compress))
     judged = verdicts(as_written(subject), [one.target for one in chosen])
     found = [verdict_by(one, subject.route(place.target)) for one, place in zip(judged, chosen, strict=True)]
-    runs, states = sample_runs(subject, asked.samples)
+    runs, states = sample_runs(subject, asked.samples, asked.ranges)
     compiler = Compiler(subject.graph, subject.route)
     writer = TargetWriter(
         subject.graph,
@@ -170,14 +170,16 @@ def check(
     )
 
 
-def sample_runs(subject: Subject, given: Mapping[str, Array] | None) -> tuple[SampleRuns | None, Mapping[str, Array]]:
+def sample_runs(
+    subject: Subject, given: Mapping[str, Array] | None, ranges: Ranges
+) -> tuple[SampleRuns | None, Mapping[str, Array]]:
     """Return what runs programs on the samples that were given, if any, and those that are values of states."""
     if given is None:
         return None, {}
     from aneforge.commands.feeding import feed_inputs  # noqa: PLC0415 - few checks have samples
     from aneforge.commands.sampling import SampleRuns  # noqa: PLC0415 - as above
 
-    samples, states = feed_inputs(subject.graph, given)
+    samples, states = feed_inputs(subject.graph, given, ranges=ranges)
     return SampleRuns(subject, samples, given), states
 
 

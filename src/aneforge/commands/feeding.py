@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.callsite import warn
-from aneforge.engine.execution.given import expect_fitting, expect_known
+from aneforge.engine.execution.given import expect_fitting, expect_known, warn_of_infinities
 from aneforge.errors import GraphError, PrecisionWarning
+from aneforge.graph.graph import read_promises
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array, TensorType
 
+    Ranges = Mapping[str, tuple[float, float] | float]
+
 __all__ = ["feed_inputs", "feed_ports"]
 
 
 def feed_inputs(
-    graph: Graph, given: Mapping[str, Array] | None, seed: int | None = None
+    graph: Graph, given: Mapping[str, Array] | None, seed: int | None = None, ranges: Ranges | None = None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the inputs and the states of a run; what is not given is drawn where there is a seed.
+
+    Values that are given and lie outside of the ranges, or of what `max_abs` promises, are warned of.
 
     >>> import aneforge as af
     >>> inputs, _ = feed_inputs(af.Graph({"y": af.input((1, 2), name="x").relu()}), None, seed=0)
@@ -34,12 +39,16 @@ def feed_inputs(
         UnknownNameError: A value is given for an input that the model does not have.
         GraphError: An input has no value, or one that does not fit.
     """
-    return feed_ports(
+    inputs, states = feed_ports(
         {name: node.types[0] for name, node in graph.inputs.items()},
         {name: node.types[0] for name, node in graph.state_placeholders.items()},
         given,
         seed,
     )
+    for name, ends in {**read_promises(graph), **(ranges or {})}.items():
+        if name in (given or {}) and name in inputs:
+            warn_of_values_outside(name, inputs[name], *(ends if isinstance(ends, tuple) else (-ends, ends)))
+    return inputs, states
 
 
 def feed_ports(
@@ -78,14 +87,27 @@ def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
         return
     numbers = value.astype(np.float64)  # of which NumPy tells what is finite, whatever the type
     with np.errstate(over="ignore"):
-        infinite = int(np.count_nonzero(np.isinf(numbers.astype(np.float16)) & np.isfinite(numbers)))
-    for count, what in (
-        (infinite, "infinite in fp16, whose largest number is 65504"),
-        (int(np.count_nonzero(np.isnan(numbers))), "no number (NaN)"),
-    ):
-        if count:
-            message = f"input {name!r}: {count} of {value.size} values {'is' if count == 1 else 'are'} {what}"
-            warn(message, PrecisionWarning)
+        warn_of_infinities(f"input {name!r}", numbers, numbers.astype(np.float16))
+    count = int(np.count_nonzero(np.isnan(numbers)))
+    if count:
+        be = "is" if count == 1 else "are"
+        warn(f"input {name!r}: {count} of {value.size} values {be} no number (NaN)", PrecisionWarning)
+
+
+def warn_of_values_outside(name: str, value: Array, least: float, most: float) -> None:
+    """Warn of values outside of the range that is given or promised: what is proven of that range says nothing of them.
+
+    NaN is in no range; `warn_of_loss` warns of it.
+    """
+    numbers = value.astype(np.float64)
+    outside = numbers[(numbers < least) | (numbers > most)]
+    if outside.size:
+        be = "is" if outside.size == 1 else "are"
+        message = (
+            f"input {name!r}: {outside.size} of {value.size} values {be} outside of its range of {least:g} to "
+            f"{most:g}, such as {outside[0]:g}; what is proven for the range does not cover that"
+        )
+        warn(message, PrecisionWarning)
 
 
 def draw(kind: TensorType, generator: np.random.Generator) -> Array:

@@ -310,6 +310,21 @@ def test_inputs_that_fp16_makes_infinite_are_warned_of() -> None:
         feed_inputs(graph, {"x": np.array([[65504.0, -65504.0, np.inf]])})
 
 
+def test_inputs_outside_of_their_range_are_warned_of() -> None:
+    graph = af.Graph({"y": af.input((1, 3), name="x", max_abs=4).relu()})
+    sample = {"x": np.array([[4.0, -4.5, 5.0]])}
+    with pytest.warns(
+        PrecisionWarning, match="input 'x': 2 of 3 values are outside of its range of -4 to 4, such as -4.5"
+    ):
+        feed_inputs(graph, sample)
+    with pytest.warns(PrecisionWarning, match="input 'x': 1 of 3 values is outside of its range of -5 to 4.5"):
+        check(graph, "m1", CheckOptions(samples=sample, ranges={"x": (-5.0, 4.5)}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        feed_inputs(graph, sample, ranges={"x": 5.0})
+        feed_inputs(graph, None, seed=0)
+
+
 def test_samples_of_a_check_are_held_against_the_model() -> None:
     x = af.input((1, 2), name="x").relu()
     with pytest.raises(UnknownNameError, match="unknown input 'X'; nearest: x"):

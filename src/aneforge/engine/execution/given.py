@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
+from aneforge.callsite import warn
+from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning, UnknownNameError
 from aneforge.ops.types import is_float, numpy_dtype, numpy_dtypes, value_range
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["expect_fitting", "expect_known", "hand_over"]
+__all__ = ["expect_fitting", "expect_known", "hand_over", "warn_of_infinities"]
 
 REAL = set("fiub")
 """Kinds of NumPy types whose values are real numbers."""
@@ -27,7 +28,7 @@ OWN_TYPES = frozenset(numpy_dtypes().values())
 
 
 def hand_over(what: str, value: object, kind: TensorType, element: np.dtype[Any]) -> Array:
-    """Return a copy of a caller's value in the element type of a port.
+    """Return a copy of a caller's value in the element type of a port, with a warning where it becomes infinite.
 
     >>> from aneforge.ops.types import TensorType
     >>> hand_over("input 'x'", [2049, 0.1], TensorType((2,)), np.dtype(np.float16)).tolist()
@@ -38,8 +39,22 @@ def hand_over(what: str, value: object, kind: TensorType, element: np.dtype[Any]
         GraphError: It has another shape, or an integer that the port cannot hold.
     """
     array = expect_fitting(what, value, kind)
-    with np.errstate(over="ignore"):
-        return array.astype(element)
+    passed: list[str] = []
+    with np.errstate(over="call", call=lambda error, _: passed.append(error)):  # costs nothing where nothing overflows
+        handed = array.astype(element)
+    if passed:
+        warn_of_infinities(what.partition(" : ")[0], array, handed)  # the name without its type
+    return handed
+
+
+def warn_of_infinities(what: str, given: Array, handed: Array) -> None:
+    """Warn of values that are finite as they are given and infinite as they are handed over."""
+    with np.errstate(invalid="ignore"):
+        count = int(np.count_nonzero(np.isinf(handed) & np.isfinite(given.astype(np.float64))))
+    if count:
+        largest = "fp16, whose largest number is 65504" if handed.dtype == np.float16 else str(handed.dtype)
+        be = "is" if count == 1 else "are"
+        warn(f"{what}: {count} of {given.size} values {be} infinite in {largest}", PrecisionWarning)
 
 
 def expect_fitting(what: str, value: object, kind: TensorType) -> Array:
