@@ -391,14 +391,16 @@ def rules_page() -> str:
     headings = ("rule", "severity", "operations", "statement", "bound", "remedy", "reported in")
     return "\n\n".join([
         "# Rules",
-        f"{len(rows)} rules. The statement is the message that a broken rule prints, with *n* for the value seen.",
+        f"{len(rows)} rules. The statement is the message that a broken rule prints. Words in italics are filled in: the"
+        " *operation*, its *subject* (a tensor, an axis, a family), the *value* seen, the *limit*, and the *target*.",
         markdown(headings, rows),
     ])  # fmt: skip
 
 
 def statement(known: Rule) -> str:
-    """Return a rule's message with words in the places of values."""
-    text = known.message.format(op="The operation", seen="*n*", what="A tensor", limit="the bound", target="the target")
+    """Return a rule's message with words in italics in the places of values."""
+    words = {"op": "*operation*", "seen": "*value*", "what": "*subject*", "limit": "*limit*", "target": "*target*"}
+    text = known.message.format(**words)
     return f"{text} {known.explanation}".strip()
 
 
