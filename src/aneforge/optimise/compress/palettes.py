@@ -80,11 +80,14 @@ def palette_of(weight: Array, entries: int) -> Array:
 
 def distinct_values(ordered: Ordered, entries: int) -> Array | None:
     """Return the values of a weight that has at most so many, in float64, the largest repeated; None for more."""
-    rises = np.flatnonzero(ordered.values[1:] != ordered.values[:-1])
-    if rises.size >= entries:
-        return None
-    found = ordered.values[np.append(rises, ordered.values.size - 1)].astype(np.float64)
-    return np.append(found, np.full(entries - found.size, found[-1]))
+    found: list[float] = []
+    end = 0
+    while end < ordered.values.size:
+        if len(found) == entries:
+            return None
+        end = int(np.searchsorted(ordered.values, ordered.values[end], side="right"))
+        found.append(float(ordered.values[end - 1]))
+    return np.array(found + found[-1:] * (entries - len(found)))
 
 
 def means(ordered: Ordered, palette: Array) -> Array:
