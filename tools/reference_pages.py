@@ -374,6 +374,12 @@ def operand_text(operand: Operand) -> str:
     return f"[{name}]" if operand.optional else name
 
 
+ITALICS = (
+    "Words in italics stand for what it fills in: the *operation*, its *subject* (a tensor, an axis, a family), "
+    "the *value* seen, the *limit* and the *target*."
+)
+
+
 def rules_page() -> str:
     """Return the page of rules, with each rule's bound per tier."""
     rows = [
@@ -391,8 +397,7 @@ def rules_page() -> str:
     headings = ("rule", "severity", "operations", "statement", "bound", "remedy", "reported in")
     return "\n\n".join([
         "# Rules",
-        f"{len(rows)} rules. The statement is the message that a broken rule prints. Words in italics are filled in: the"
-        " *operation*, its *subject* (a tensor, an axis, a family), the *value* seen, the *limit*, and the *target*.",
+        f"{len(rows)} rules. The statement is the message that a broken rule prints. {ITALICS}",
         markdown(headings, rows),
     ])  # fmt: skip
 

@@ -1,10 +1,10 @@
 """A graph in other element types: the engine's fp16, as every converter to it makes it, or those that a format has.
 
-Model files mostly hold fp32, which no engine takes. What is lost by the change is said: constants that are infinite in
-fp16 are named with the operation that reads them. Encoded weights keep their encoding, with scales in fp16. Whole
-numbers of 64 bits, which files use for indices and masks, become those of 32 bits, what computes with them too; sums
-and products beyond 32 bits are then others, as they are for every converter that does so. A constant that has no room
-in 32 bits shows that the model needs more: then all of them stay what they are, and a note names it.
+Model files mostly hold fp32, which no engine takes. What the change loses is reported: constants that are infinite in
+fp16 are named with the operation that reads them. Encoded weights keep their encoding, with scales in fp16. 64-bit
+integers, which files use for indices and masks, become 32-bit ones, and so do operations on them; sums and products
+beyond 32 bits then wrap around, as with every converter that does so. A constant that does not fit 32 bits shows that
+the model needs 64: then all integers keep their type, and a note names the constant.
 """
 
 from __future__ import annotations

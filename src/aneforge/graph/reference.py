@@ -29,8 +29,8 @@ Feed = Mapping[str, "Array"] | Sequence["Array"]
 def reference(graph: GraphLike, inputs: Feed = (), states: Mapping[str, Array] | None = None) -> dict[str, Array]:
     """Return the outputs of a graph as the mathematics gives them, without any rounding of the engine's.
 
-    States start from `states`, or from zeros. An input of a floating type takes real numbers of any type, one of whole
-    numbers takes those that it can hold, and one of bool takes bool.
+    States start from `states`, or from zeros. A floating-point input takes real numbers of any type, an integer input
+    takes integers that it can hold, and a boolean input takes booleans.
 
     >>> import aneforge as af
     >>> x = af.input((2,))

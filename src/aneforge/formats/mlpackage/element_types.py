@@ -1,12 +1,12 @@
-"""A graph in the element types that Core ML has: what is wider becomes narrower, what it takes nowhere is cast.
+"""A graph in the element types that Core ML has: wider types become narrower, types that it does not take are cast.
 
-Core ML has no tensors of 64 bits, nor of integers of 32 bits without a sign. Every converter to it takes whole
-numbers as int32 and fp64 as fp32, and so does this one, ports included; a warning says so. A constant that has no room
-there is an error. Ports of booleans and of small integers, which Core ML has not either, are int32 ports.
+Core ML has no tensors of 64 bits, nor of unsigned 32-bit integers. Every converter to it takes integers as int32 and
+fp64 as fp32, and so does this one, ports included; a warning says so. A constant that does not fit is an error. Ports
+of booleans and of small integers, which Core ML does not have either, are int32 ports.
 
-Of the small integers and of booleans, the public operations take few (`aneforge.formats.mil.opsets`). Those that choose
-among what they are given, or compare it, do the same in int32: their operands are cast to it, and their results back.
-Sums and products are no such operations, for a small type wraps around where int32 does not.
+The public operations take few small integers and booleans (`aneforge.formats.mil.opsets`). Those that choose among
+their operands, or compare them, do the same in int32: their operands are cast to it, and their results back. Sums and
+products do not, because a small type wraps around where int32 does not.
 """
 
 from __future__ import annotations
