@@ -6,6 +6,7 @@ A tensor of depth 1 has four axes in a graph, [N, C, H, W]; one of another depth
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from aneforge.callsite import warn
@@ -33,12 +34,18 @@ __all__ = ["AXES", "Layer", "dims_of"]
 AXES = {4: {Dim.BATCH: 0, Dim.CHANNEL: 1, Dim.HEIGHT: 2, Dim.WIDTH: 3}, 5: {dim: int(dim) for dim in Dim}}
 """The axis of every dimension in a graph's tensor, by its rank."""
 DEPTH_AXIS = 2
+DIMS = tuple(Dim)
 
 
 def dims_of(value: Value) -> Dims:
     """Return the shape of a graph's tensor as a description has it."""
-    shape = value.type.shape
-    return Dims(*shape) if len(shape) == len(Dim) else Dims(shape[0], shape[1], 1, shape[2], shape[3])
+    return dims_of_shape(value.type.shape)
+
+
+@lru_cache(1024)
+def dims_of_shape(shape: tuple[int, ...]) -> Dims:
+    """Return a shape as a description has it; every unit asks several times for those of its tensors."""
+    return Dims(*shape) if len(shape) == len(DIMS) else Dims(shape[0], shape[1], 1, shape[2], shape[3])
 
 
 class Layer:
@@ -92,10 +99,11 @@ class Layer:
         Raises:
             GraphError: One is longer.
         """
-        extents = dims_of(self.x if value is None else value)
+        found = dims_of(self.x if value is None else value)
+        extents = found.extents
         for dim in dims:
-            if extents.at(dim) != 1:
-                raise self.error(f"{what} has more than one along {dim.spelling}", seen=extents, limit=1)
+            if extents[dim] != 1:
+                raise self.error(f"{what} has more than one along {dim.spelling}", seen=found, limit=1)
 
     # Operations
 
@@ -148,10 +156,10 @@ class Layer:
         Raises:
             GraphError: It is longer than 1 along another dimension.
         """
-        self.expect_one(*(dim for dim in Dim if dim not in dims), value=value, what=what)
-        extents = dims_of(value)
-        flat = self.reshaped(value, [extents.at(dim) for dim in sorted(dims)])
-        return self.transposed(flat, [sorted(dims).index(dim) for dim in dims])
+        self.expect_one(*(dim for dim in DIMS if dim not in dims), value=value, what=what)
+        extents, ordered = dims_of(value).extents, sorted(dims)
+        flat = self.reshaped(value, [extents[dim] for dim in ordered])
+        return self.transposed(flat, [ordered.index(dim) for dim in dims])
 
     def lifted(self, value: Value, dims: Sequence[Dim]) -> Value:
         """Return a tensor whose axes lie along dimensions in the form that a graph has."""
@@ -166,7 +174,7 @@ class Layer:
     def settled(self, value: Value) -> Value:
         """Return a value of five axes in the form that a graph has: without a depth of 1."""
         shape = value.type.shape
-        if len(shape) == len(Dim) and shape[DEPTH_AXIS] == 1:
+        if len(shape) == len(DIMS) and shape[DEPTH_AXIS] == 1:
             return self.reshaped(value, shape[:DEPTH_AXIS] + shape[DEPTH_AXIS + 1 :])
         return value
 

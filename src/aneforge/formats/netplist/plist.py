@@ -19,7 +19,7 @@ from aneforge.errors import GraphError, GraphTypeError, Location
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 __all__ = ["MOST_BYTES", "PlistDict", "PlistValue", "parse_plist", "quote_value"]
 
@@ -169,11 +169,13 @@ class XmlReader:
         parent = self.open[-1] if self.open else None
         if parent is not None and parent.tag not in CONTAINERS:
             raise self.error(f"<{parent.tag}> holds text alone", seen=f"<{tag[:SHOWN]}>")
-        if tag == "dict":
+        if tag in OF_TEXT:
+            self.open.append(Open(tag))
+        elif tag == "dict":
             self.open.append(Open(tag, PlistDict(self.parser.CurrentLineNumber)))
         elif tag == "array":
             self.open.append(Open(tag, []))
-        elif tag in SCALARS or tag in ("key", "plist"):
+        elif tag == "plist":
             self.open.append(Open(tag))
         else:
             raise self.error(
@@ -192,15 +194,15 @@ class XmlReader:
     def end(self, _: str) -> None:
         """Close an element and put its value where it belongs."""
         closed = self.open.pop()
-        if closed.tag == "plist":
-            return
-        if closed.tag == "dict" and closed.key is not None:
-            raise self.error("a key has no value", seen=quote_value(closed.key))
-        text = "".join(closed.text)
         if closed.tag == "key":
-            self.take_key(text)
+            self.take_key("".join(closed.text))
+        elif closed.value is None:
+            if closed.tag != "plist":
+                self.put(self.scalar(closed.tag, "".join(closed.text)))
+        elif closed.key is not None:
+            raise self.error("a key has no value", seen=quote_value(closed.key))
         else:
-            self.put(closed.value if closed.value is not None else self.scalar(closed.tag, text))
+            self.put(closed.value)
 
     def take_key(self, name: str) -> None:
         """Remember a key until its value comes."""
@@ -266,6 +268,7 @@ class XmlReader:
 
 CONTAINERS = ("plist", "dict", "array")
 SCALARS = ("string", "integer", "real", "true", "false", "data", "date")
+OF_TEXT = frozenset({"key", *SCALARS})
 
 
 def parse_xml(data: bytes, place: Location) -> object:
@@ -314,12 +317,15 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
         if id(value) in sizes:
             continue
         check_value(value, place)
-        if is_container(value):
-            if len(path) >= MOST_DEPTH:
-                raise too_deep(place)
-            path[id(value)] = None
-            stack.append((value, True))
-            stack.extend((child, False) for child in children(value))
+        if len(path) >= MOST_DEPTH:
+            raise too_deep(place)
+        path[id(value)] = None
+        stack.append((value, True))
+        for child in children(value):
+            if isinstance(child, list | dict):
+                stack.append((child, False))
+            else:
+                check_value(child, place)
     if sizes[id(root)] > max(most, 1 << 16):
         raise GraphError(
             "the description repeats its parts too often",
@@ -329,17 +335,10 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
         )
 
 
-def is_container(value: object) -> bool:
-    """Return whether a value holds others."""
-    return isinstance(value, list | dict)
-
-
-def children(value: object) -> Iterator[object]:
-    """Return what a container holds."""
-    if isinstance(value, dict):
-        yield from cast("dict[object, object]", value).values()
-    elif isinstance(value, list):
-        yield from cast("list[object]", value)
+def children(container: object) -> Iterable[object]:
+    """Return what a dictionary or a list holds."""
+    held = cast("dict[object, object] | list[object]", container)
+    return held.values() if isinstance(held, dict) else held
 
 
 def check_value(value: object, place: Location) -> None:
