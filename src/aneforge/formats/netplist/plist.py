@@ -322,7 +322,7 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
         path[id(value)] = None
         stack.append((value, True))
         for child in children(value):
-            if isinstance(child, list | dict):
+            if is_container(child):
                 stack.append((child, False))
             else:
                 check_value(child, place)
@@ -333,6 +333,11 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
             seen=f"{sizes[id(root)]} values written out",
             limit=max(most, 1 << 16),
         )
+
+
+def is_container(value: object) -> bool:
+    """Return whether a value holds others."""
+    return isinstance(value, list | dict)
 
 
 def children(container: object) -> Iterable[object]:

@@ -85,7 +85,8 @@ def distinct_values(ordered: Ordered, entries: int) -> Array | None:
     while end < ordered.values.size:
         if len(found) == entries:
             return None
-        end = int(np.searchsorted(ordered.values, ordered.values[end], side="right"))
+        rise: Array = np.searchsorted(ordered.values, ordered.values[end : end + 1], side="right")
+        end = int(rise[0])
         found.append(float(ordered.values[end - 1]))
     return np.array(found + found[-1:] * (entries - len(found)))
 
