@@ -5,8 +5,8 @@
 The decoder is a Llama with seeded weights: width 768, 12 layers, 12 heads, 32,000 tokens, context 256. Our weights are
 fp16, torch's float32; both have two threads. Times are the least of several runs, in turns: what else the machine does
 hits both. Before each turn there is a pause, since threads that wait for more work keep a processor busy for a while,
-and a run that does not count, as the other side's numbers are in the caches. Memory is the peak of a process that loads the model, by what its weights take in fp16. The plan is that of
-an 8B model without weights.
+and a run that does not count, as the other side's numbers are in the caches. Memory is the peak of a process that loads
+the model, by what its weights take in fp16. The plan is that of an 8B model without weights.
 """
 
 from __future__ import annotations

@@ -121,13 +121,14 @@ def run(
         "target": lm.label,
         "notes": list(lm.notes),
         "forms": str(lm.forms),
+        "encodings": None if lm.encoded is None else str(lm.encoded),
         "prompt": start,
         "tokens": printed.tokens,
         "text": None if tokenizer is None else printed.text,
     }
     if not given.write_json(json, "llm run", answer):
         typer.echo(printed.text[len(printed.shown) :])
-        for note in lm.notes:
+        for note in [*lm.notes, *([str(lm.forms)] if by_ranges else []), *([str(lm.encoded)] if compress else [])]:
             typer.echo(f"note: {note}", err=True)
 
 
@@ -220,6 +221,8 @@ def show_check(found: LanguageCheck, tokenizer: TextTokenizer | None) -> None:
         out.print()
         made = " ".join(map(str, one.tokens)) if tokenizer is None else repr(tokenizer.decode(one.tokens))
         print_wrapped(out, f"{one.target}: {made}")
+        if one.encodings is not None:
+            print_wrapped(out, one.encodings, indent=2)
         print_wrapped(out, str(one.against_float32), indent=2)
         if one.against_first is not None:
             print_wrapped(out, str(one.against_first), indent=2)

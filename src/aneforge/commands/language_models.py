@@ -38,6 +38,8 @@ class TargetCheck:
     """Against the first target, on the text of that one; None for the first itself."""
     perplexity: float | None
     warnings: tuple[str, ...]
+    encodings: str | None
+    """What was made of the weights, where they are encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,4 +143,5 @@ def check_target(
         against_first=None if first is None else first.compare(model, prompt, max_new_tokens=tokens),
         perplexity=perplexity(model, text, window) if text else None,
         warnings=model.warnings,
+        encodings=None if model.encoded is None else str(model.encoded),
     )

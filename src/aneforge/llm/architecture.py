@@ -33,6 +33,7 @@ __all__ = [
     "WeightSource",
     "count_parameters",
     "expect_context",
+    "is_turned",
     "weight_shapes",
 ]
 
@@ -286,6 +287,15 @@ def dense_shapes(width: int, spec: DenseSpec) -> Iterator[tuple[str, tuple[int, 
     yield "down.weight", (width, spec.hidden)
     if spec.bias:
         yield "down.bias", (width,)
+
+
+def is_turned(role: str) -> bool:
+    """Return whether readers of weights give rows of a role as columns: products read all matrices as [out, in].
+
+    >>> is_turned("layers.0.experts.down.weight"), is_turned("layers.0.down.weight")
+    (True, False)
+    """
+    return role.endswith(".experts.down.weight")
 
 
 def experts_shapes(width: int, spec: ExpertsSpec) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from aneforge.errors import CheckpointError, GraphError, Location
-from aneforge.llm.architecture import weight_shapes
+from aneforge.llm.architecture import is_turned, weight_shapes
 from aneforge.ops.arithmetic import greatest_magnitude
 from aneforge.ops.constant import Dense
 
@@ -63,7 +63,7 @@ class BakedWeights:
         for block in self.weights.blocks(role, rows):
             made[filled : filled + len(block)] = self.in_half(role, block)
             filled += len(block)
-        return made
+        return np.ascontiguousarray(made.T) if is_turned(role) else made
 
     def in_half(self, role: str, values: Array) -> Array:
         """Return values in fp16, scaled where they write into the residual."""

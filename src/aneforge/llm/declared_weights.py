@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.llm.architecture import weight_shapes
+from aneforge.llm.architecture import is_turned, weight_shapes
 from aneforge.ops.declared import declare
 
 if TYPE_CHECKING:
@@ -13,10 +13,19 @@ if TYPE_CHECKING:
     from aneforge.llm.architecture import DecoderConfig
     from aneforge.ops.declared import Declared
 
-__all__ = ["ENCODINGS", "DeclaredWeights", "encoded_share"]
+__all__ = ["ENCODINGS", "DeclaredWeights", "encoded_share", "is_encoded"]
 
 ENCODINGS: Mapping[str, str] = {"fp16": "dense", "int8": "int8", "int4": "palette4", "blockwise": "blockwise"}
 """Encodings by the names that `compress=` has for them, and those that constants have."""
+
+
+def is_encoded(role: str, shape: tuple[int, ...]) -> bool:
+    """Return whether a weight is encoded where encodings are asked for: matrices of layers, that products read.
+
+    >>> is_encoded("layers.0.up.weight", (8, 4)), is_encoded("head.weight", (8, 4))
+    (True, False)
+    """
+    return len(shape) > 1 and role.startswith("layers.") and ".convolution." not in role
 
 
 class DeclaredWeights:
@@ -32,7 +41,8 @@ class DeclaredWeights:
         if (role, rows) not in self.held:
             shape = self.shapes[role]
             taken = shape if rows is None else (rows[1] - rows[0], *shape[1:])
-            stored = self.encoding if len(taken) > 1 and role.startswith("layers.") else "dense"
+            taken = taken[::-1] if is_turned(role) else taken
+            stored = self.encoding if is_encoded(role, shape) else "dense"
             self.held[role, rows] = declare(taken, "fp16", stored, name=role)
         return self.held[role, rows]
 
@@ -44,7 +54,8 @@ class DeclaredWeights:
     @property
     def share(self) -> float:
         """What the encoding leaves of the fp16 bytes of matrices in layers."""
-        matrices = [role for role, shape in self.shapes.items() if role.startswith("layers.0.") and len(shape) > 1]
+        layer = {role: shape for role, shape in self.shapes.items() if role.startswith("layers.0.")}
+        matrices = [role for role, shape in layer.items() if is_encoded(role, shape)]
         return sum(self(role).nbytes for role in matrices) / sum(self(role).type.nbytes for role in matrices)
 
 

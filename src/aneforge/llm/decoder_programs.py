@@ -57,23 +57,21 @@ class KeyValueCache:
         self.length = tokens
 
 
-def compile_graph(graph: af.Graph, target: TargetLike, compress: str | None) -> tuple[af.MultiModel, tuple[str, ...]]:
+def compile_graph(graph: af.Graph, target: TargetLike) -> tuple[af.MultiModel, tuple[str, ...]]:
     """Compile one graph of a decoder, and return it with what was warned of, each sort once."""
     with keep_warnings() as messages:
-        model = af.compile_multi(graph, target=target, compress=compress)
+        model = af.compile_multi(graph, target=target)
     return model, tuple(dict.fromkeys(messages))
 
 
 class PrefillProgram:
     """A prompt of up to so many tokens, in one run per chunk."""
 
-    def __init__(
-        self, parts: Sequence[DecoderPart], tokens: int, target: TargetLike, compress: str | None, *, all_rows: bool
-    ) -> None:
+    def __init__(self, parts: Sequence[DecoderPart], tokens: int, target: TargetLike, *, all_rows: bool) -> None:
         self.tokens = tokens
         self.parts = tuple(parts)
         self.all_rows = all_rows
-        built = [compile_graph(prefill_graph(part, tokens, all_rows=all_rows), target, compress) for part in parts]
+        built = [compile_graph(prefill_graph(part, tokens, all_rows=all_rows), target) for part in parts]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
 
@@ -108,11 +106,10 @@ class StepProgram:
         tokens: int,
         cache: KeyValueCache,
         target: TargetLike,
-        compress: str | None,
     ) -> None:
         self.tokens, self.cache = tokens, cache
         self.config = parts[0].config
-        built = [compile_graph(step_graph(part, tokens), target, compress) for part in parts]
+        built = [compile_graph(step_graph(part, tokens), target) for part in parts]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
         for model in self.models:

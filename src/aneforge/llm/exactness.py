@@ -73,6 +73,11 @@ class Mathematics:
         self.model = model
         self.last: tuple[tuple[int, ...], dict[str, Array]] = ((), {})
 
+    @property
+    def parts(self) -> list[DecoderPart]:
+        """The chunks, with weights as fp16 holds them, whatever encoding the model has."""
+        return [dataclasses.replace(part, read=self.model.weights) for part in traced(self.model.parts)]
+
     def evaluate(self, ids: Sequence[int]) -> dict[str, Array]:
         """Return logits and residuals of every token of a text; those of the last one are kept."""
         if self.last[0] != tuple(ids):
@@ -85,7 +90,7 @@ class Mathematics:
             return self.evaluated_one_by_one(ids)
         rows: Array = self.model.weights.embed(ids, 0).astype(np.float64)
         found: dict[str, Array] = {}
-        for part in traced(self.model.parts):
+        for part in self.parts:
             given = af.reference(prefill_graph(part, len(ids), all_rows=True), {"hidden": rows})
             rows = given.get("hidden", rows)
             found |= {name: one for name, one in given.items() if name.startswith(TRACED)}
@@ -94,7 +99,7 @@ class Mathematics:
     def evaluated_one_by_one(self, ids: Sequence[int]) -> dict[str, Array]:
         """Return the same of a model whose layers have a memory, token by token."""
         model = self.model
-        graphs = [step_graph(part) for part in traced(model.parts)]
+        graphs = [step_graph(part) for part in self.parts]
         held = {name: np.zeros(one.shape) for name, one in model.cache.buffers.items()}
         rows: dict[str, list[Array]] = {}
         for place, token in enumerate(ids):

@@ -24,6 +24,7 @@ from aneforge.llm.checkpoint_weights import find_weights
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.declared_weights import ENCODINGS, encoded_share
 from aneforge.llm.decoder_programs import KeyValueCache, PrefillProgram, StepProgram
+from aneforge.llm.encoded import EncodedWeights
 from aneforge.llm.exactness import Mathematics, compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
 from aneforge.llm.hub import local_folder
@@ -151,10 +152,11 @@ class LanguageModel:
         tile = self.target.limits.integer("max_tensor_dim")
         most = options.chunk_bytes
         most = self.target.limits.integer("program_constant_bytes") if most is None else most
+        self.encoded = None if self.compress is None else EncodedWeights(weights, self.compress, options.target)
         self.parts = tuple(
             DecoderPart(
                 self.config,
-                weights,
+                weights if self.encoded is None else self.encoded,
                 self.context,
                 chunk.first,
                 chunk.last,
@@ -179,7 +181,8 @@ class LanguageModel:
     def warnings(self) -> tuple[str, ...]:
         """What compiling warned of so far, each once."""
         programs = [*self.prefills.values(), *self.steps.values()]
-        return tuple(dict.fromkeys(text for program in programs for text in program.warnings))
+        encoding = () if self.encoded is None else self.encoded.warnings
+        return tuple(dict.fromkeys((*encoding, *(text for program in programs for text in program.warnings))))
 
     def prefill_length(self, tokens: int) -> int:
         """Return the length that a prompt is padded to."""
@@ -189,13 +192,13 @@ class LanguageModel:
         """Return the program of prompts of so many tokens, compiled when it is first asked for."""
         key = self.prefill_length(tokens), all_rows
         if key not in self.prefills:
-            self.prefills[key] = PrefillProgram(self.parts, key[0], self.asked, self.compress, all_rows=all_rows)
+            self.prefills[key] = PrefillProgram(self.parts, key[0], self.asked, all_rows=all_rows)
         return self.prefills[key]
 
     def step_program(self, tokens: int = 1) -> StepProgram:
         """Return the program of so many tokens against the cache, compiled when it is first asked for."""
         if tokens not in self.steps:
-            self.steps[tokens] = StepProgram(self.parts, tokens, self.cache, self.asked, self.compress)
+            self.steps[tokens] = StepProgram(self.parts, tokens, self.cache, self.asked)
         return self.steps[tokens]
 
     def prefill(self, ids: Sequence[int]) -> Array:
@@ -287,7 +290,7 @@ class LanguageModel:
         if self.recurrent:
             return self.trace_one_by_one(tokens)
         parts, length = traced(self.parts), self.prefill_length(len(tokens))
-        program = PrefillProgram(parts, length, self.asked, self.compress, all_rows=False)
+        program = PrefillProgram(parts, length, self.asked, all_rows=False)
         found = program.run(self.weights.embed(tokens, 0))
         program.release()
         layers = range(len(self.config.layers))
@@ -296,7 +299,7 @@ class LanguageModel:
     def trace_one_by_one(self, tokens: Sequence[int]) -> Array:
         """Return the same for a model whose layers have a memory; the model's own is not touched."""
         cache = KeyValueCache(self.config, self.context)
-        program = StepProgram(traced(self.parts), 1, cache, self.asked, self.compress)
+        program = StepProgram(traced(self.parts), 1, cache, self.asked)
         found: Mapping[str, Array] = {}
         for place, token in enumerate(tokens):
             found = program.run(self.weights.embed([token], place), place)

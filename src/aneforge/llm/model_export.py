@@ -70,7 +70,7 @@ def export_model(
     target, written = Path(path), list[Path]()
     functions: dict[str, af.Graph] = {}
     for number, part in enumerate(model.parts):
-        functions = part_functions(model, part, lengths, states=cache == "states")
+        functions = part_functions(part, lengths, states=cache == "states")
         for name, graph in functions.items():
             # With states, decode is for other units: the form itself is reported as refused by the engine.
             if not graph.states:
@@ -100,12 +100,8 @@ def expect_runnable(model: LanguageModel, function: str, graph: af.Graph) -> Non
         )
 
 
-def part_functions(
-    model: LanguageModel, part: DecoderPart, lengths: Sequence[int], *, states: bool
-) -> dict[str, af.Graph]:
-    """Return the functions of one chunk by name, with weights encoded as the model's are."""
+def part_functions(part: DecoderPart, lengths: Sequence[int], *, states: bool) -> dict[str, af.Graph]:
+    """Return the functions of one chunk by name."""
     graphs = {f"prefill_{length}": prefill_graph(part, length) for length in lengths}
     graphs["decode"] = step_graph(part, states=states)
-    if model.compress is None:
-        return graphs
-    return {name: af.compressed(one, model.compress, target=model.target).graph for name, one in graphs.items()}
+    return graphs

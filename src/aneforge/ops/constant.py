@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse"]
+__all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse", "shared_dense"]
 
 AT_ONCE = 1 << 20
 """Elements that are decoded at once, so that no copy of a large weight in float64 is made."""
@@ -464,3 +465,23 @@ class Blockwise(Constant):
         for axis, extent in enumerate(self.data.shape):
             spread = np.repeat(spread, extent // blocks.shape[axis], axis)
         return spread
+
+
+DECODED: WeakValueDictionary[str, Array] = WeakValueDictionary()
+"""What encoded constants decode to, by their digests."""
+
+
+def shared_dense(constant: Constant) -> Array:
+    """Return the values of a constant; those that are stored equally share one array as long as one of them has it.
+
+    >>> first, second = (Int8Affine(np.array([[2]], np.int8), scale=np.array([0.5], np.float16)) for _ in range(2))
+    >>> values = shared_dense(first)
+    >>> values.tolist(), shared_dense(second) is values
+    ([[1.0]], True)
+    """
+    if not constant.is_encoded:
+        return constant.dense()
+    found = DECODED.get(constant.digest)
+    if found is None:
+        found = DECODED[constant.digest] = Dense.owning(constant.dense()).values
+    return found

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file  # pyright: ignore[reportUnkn
 import aneforge as af
 from aneforge.errors import CheckpointError, GraphError, UnsupportedModelError
 from aneforge.llm.architecture import NormSpec
+from aneforge.llm.declared_weights import DeclaredWeights, is_encoded
 from aneforge.llm.exactness import Mathematics
 from aneforge.llm.model_export import export_model
 from aneforge.llm.number_forms import ResidualRanges, choose_forms
@@ -152,6 +153,29 @@ def test_chunks_equal_the_whole_bit_for_bit(llama: Path, model: LanguageModel) -
         ]
         assert np.array_equal(cut.prefill(PROMPT), model.prefill(PROMPT))
         assert np.array_equal(cut.step(17), model.step(17))
+
+
+@pytest.mark.parametrize("mode", ["int8", "auto"])
+def test_matrices_of_layers_are_encoded_as_plans_count_them(mode: str, tmp_path: Path) -> None:
+    reference = build_reference("qwen2_moe", tmp_path)
+    with af.llm.load(tmp_path, target="m4", context=16, compress=mode) as lm:
+        assert cosine(lm.prefill(PROMPT), reference_logits(reference, PROMPT)[-1]) > 0.999
+        assert lm.encoded is not None
+        matrices = [one for one in lm.encoded.held.values() if one.is_encoded]
+        declared = DeclaredWeights(lm.config, "int8")
+        roles = [role for role, shape in declared.shapes.items() if is_encoded(role, shape)]
+        if mode == "auto":  # nothing bounds what the other projections read
+            roles = [role for role in roles if not role.endswith(("down.weight", "output.weight"))]
+        assert sum(one.nbytes for one in matrices) == sum(declared(role).nbytes for role in roles)
+        assert f"{len(roles)} in int8 (streams)" in str(lm.encoded)
+        assert lm.encoded.warnings == ()
+
+
+def test_encodings_with_a_large_error_are_warned_of(llama: Path) -> None:
+    with af.llm.load(llama, target="m4", context=16, compress="int4") as lm:
+        lm.step_program()
+        assert "compress='int4' is applied as asked: " in lm.warnings[0]
+        assert "the largest 0.1" in lm.warnings[0]
 
 
 def test_a_residual_beyond_fp16_is_right_when_it_is_scaled(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from aneforge.engine.execution.epilogue import (
 from aneforge.engine.execution.labels import Labels, Reach, static_label
 from aneforge.engine.execution.run_products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
+from aneforge.ops.constant import shared_dense
 from aneforge.ops.op import Trait
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
@@ -84,26 +84,13 @@ class Constants:
         """Return a constant: real numbers in fp16, unless it is taken as it is given."""
         key = (id(constant), given)
         if key not in self.found:
-            self.found[key] = shared_decoded(constant, given) if constant.is_encoded else decoded(constant, given)
+            self.found[key] = decoded(constant, given)
         return self.found[key]
 
 
-DECODED: WeakValueDictionary[tuple[str, bool], Array] = WeakValueDictionary()
-"""What encoded constants decode to, as long as a program holds it: two that are stored equally are decoded once."""
-
-
-def shared_decoded(constant: Constant, given: bool) -> Array:  # noqa: FBT001 - as `Constants.array` has it
-    """Return an encoded constant decoded, which programs share."""
-    key = (constant.digest, given)
-    found = DECODED.get(key)
-    if found is None:
-        found = DECODED[key] = decoded(constant, given)
-    return found
-
-
-def decoded(constant: Constant, given: bool) -> Array:  # noqa: FBT001 - as above
+def decoded(constant: Constant, given: bool) -> Array:  # noqa: FBT001 - as `Constants.array` has it
     """Return a constant in the type in which the engine gets it."""
-    dense = constant.dense()
+    dense = shared_dense(constant)
     return dense if given else cast("Array", round_operands({"x": dense})["x"])
 
 

@@ -53,7 +53,7 @@ def expert_group(
         # A slice that begins inside the width is not safe on every engine, so that experts become rows first.
         mine = shares.transpose(1, 0).slice_by_size((group[0], 0), (count, tokens)).transpose(1, 0)
     weighed = hidden.reshape(tokens, count, spec.hidden) * mine.reshape(tokens, count, 1)
-    return weighed.reshape(tokens, count * spec.hidden) @ weights("experts.down.weight", rows)
+    return weighed.reshape(tokens, count * spec.hidden).linear(weights("experts.down.weight", rows))
 
 
 def build_shared_expert(x: af.Tensor, spec: ExpertsSpec, weights: LayerWeights) -> af.Tensor:
