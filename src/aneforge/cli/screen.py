@@ -147,13 +147,15 @@ def show_row(out: Console, row: ResultRow, texts: list[str], widths: list[int], 
 
 def show_changes(out: Console, rows: tuple[ResultRow, ...]) -> None:
     """Print what to change, each change once with its price on every row that has it."""
-    prices: dict[str, list[str]] = {}
+    prices: dict[str, list[tuple[str, str]]] = {}
     for row in rows:
         what, _, price = row.change.partition(": ")
         if what:
-            prices.setdefault(what, []).append(f"{row.chips.partition(', ')[0].partition('/')[0]} {price}")
+            prices.setdefault(what, []).append((row.chips.partition(", ")[0].partition("/")[0], price))
     for what, known in prices.items():
-        print_wrapped(out, f"change: {what}: {cut_text(', '.join(known), max(40, out.width - len(what) - 10))}")
+        alike = {price for _, price in known}
+        text = alike.pop() if len(alike) == 1 else ", ".join(f"{chip} {price}" for chip, price in known)
+        print_wrapped(out, f"change: {what}: {cut_text(text, max(40, out.width - len(what) - 10))}")
 
 
 def rest_width(widths: list[int], columns: tuple[int, ...]) -> int:
@@ -209,12 +211,15 @@ def show_findings(out: Console, report: Report, *, most: int, verbose: bool, com
     found = fold_results(report)
     if not found:
         return
-    out.print(f"\n[bold]{findings_text(count_findings(report))}, worst first[/]")
+    count = count_findings(report)
+    kinds = f" of {number_of(len(found), 'kind')}" if len(found) < count else ""
+    out.print(f"\n[bold]{findings_text(count)}{kinds}{', worst first' if len(found) > 1 else ''}[/]")
     for one in found[:most]:
         show_finding(out, report, one, verbose=verbose)
     if len(found) > most:
         kept = ", --json FILE keeps all" if command == CHECK else ""
-        out.print(f"and {len(found) - most} more (--most {len(found)} prints all{kept})")
+        more = number_of(len(found) - most, "more kind") if kinds else f"{len(found) - most} more"
+        out.print(f"and {more} (--most {len(found)} prints all{kept})")
 
 
 def show_finding(out: Console, report: Report, folded: Folded, *, verbose: bool) -> None:

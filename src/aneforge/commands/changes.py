@@ -1,7 +1,7 @@
 """What could be changed in a model to make it faster, each change with its price on one target.
 
 A change is compiled and priced like the model itself; an encoding of weights is priced by the bytes that are left, so
-that no weight is encoded for it. What gains little is not named.
+that no weight is encoded for it. What gains little is not named, unless the model runs as it is written for it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING
 from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
+from aneforge.commands.placed import predict_placement
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.timeline import round_time
-from aneforge.report.model import Change
+from aneforge.records import dataclass
+from aneforge.report.model import COREML, Change
+from aneforge.rules.preflight import preflight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from aneforge.analysis.cost import Cost
     from aneforge.analysis.work import LayerWork, ProgramWork
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
-    from aneforge.targets import Place
+    from aneforge.targets import Place, Target
 
 __all__ = ["Changes"]
 
@@ -34,43 +37,77 @@ ENCODINGS = {"int8": 0.5, "int4": 0.25}
 """Encodings of weights by what they leave of the bytes of fp16, the more exact first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The graph in another form, and how to ask for that."""
+
+    text: str
+    option: str
+    compiler: Compiler
+    fits: bool = False
+    """What the compiler has to split in the graph is legal as it is written in this form."""
+
+
 class Changes:
     """Finds what could be changed in one graph; a changed graph is compiled once for all targets that share it."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.with_blocks: dict[tuple[str, ...], Rewritten] = {}
+        """The graph with patches as channels, by what was rearranged: that depends on the target."""
         self.lighter: dict[tuple[int, float], tuple[LayerWork, ...]] = {}
         """Layers with encoded weights, by the identity of those with dense ones and the share of bytes that is left."""
         self.dense: list[tuple[LayerWork, ...]] = []
         """The layers whose identities are in use."""
 
     @cached_property
-    def without_attention(self) -> tuple[int, Compiler] | None:
-        """The graph with attention of products and softmax, and how many layers of attention that concerns."""
+    def without_attention(self) -> Rewritten | None:
+        """The graph with attention of products and softmax, if it has layers of attention."""
         count = sum(node.op.name == "sdpa" and bool(node.attributes["native"]) for node in self.graph.nodes)
         if not count:
             return None
         from aneforge.optimise.forms.native_attention import without_native_attention  # noqa: PLC0415 - few models have it
 
         made = without_native_attention(self.graph)
-        return None if made is None else (count, Compiler(made))
+        return None if made is None else Rewritten(f"decompose {count} sdpa", "--opt 1", Compiler(made))
 
-    def of(self, chosen: Place, program: Program, work: ProgramWork, priced: Cost) -> tuple[Change, ...]:
-        """Return what is worth changing on a target, the largest gain first; encoded weights stay as they are."""
-        dense = not any("weights" in layer.choices for layer in program.layers)
-        found = [*self.decomposed(chosen, priced), *(self.encoded(chosen, work, priced) if dense else ())]
-        worth = [one for one in found if 0 < one.after <= WORTH * one.before]
-        return tuple(sorted(worth, key=lambda one: -one.gain))
+    def with_patches(self, target: Target) -> Rewritten | None:
+        """Return the graph with patches as channels, if the whole of it is legal on a target then."""
+        from aneforge.optimise.forms.patches import patches_as_blocks  # noqa: PLC0415 - few models are oversize
 
-    def decomposed(self, chosen: Place, priced: Cost) -> Iterator[Change]:
-        """Yield the model without layers of attention, which are programs of their own."""
-        if self.without_attention is None:
-            return
-        count, compiler = self.without_attention
-        made = compiler.compile(chosen.target).compiled
-        if made is not None:
-            after = price(work_of(made), machine_of(chosen)).microseconds
-            yield change(f"decompose {count} sdpa", "--opt 1", priced, after)
+        made, rearranged = patches_as_blocks(self.graph, target)
+        if not rearranged:
+            return None
+        if rearranged not in self.with_blocks:
+            self.with_blocks[rearranged] = Rewritten("patches as channels", "--opt 1", Compiler(made), fits=True)
+        found = self.with_blocks[rearranged]
+        return found if preflight(found.compiler.graph, target).ok else None
+
+    def rewritten(self, target: Target, *, split: bool) -> Iterator[Rewritten]:
+        """Yield other forms of the graph; `split` says that the target cannot take all of it as it is written."""
+        found = (self.without_attention, self.with_patches(target) if split else None)
+        yield from (one for one in found if one is not None)
+
+    def of(
+        self, chosen: Place, program: Program, work: ProgramWork, priced: Cost, *, split: bool
+    ) -> tuple[Change, ...]:
+        """Return what is worth changing on a target; weights that are encoded already stay as they are."""
+        found: list[Change] = []
+        for one in self.rewritten(chosen.target, split=split):
+            made = one.compiler.compile(chosen.target).compiled
+            if made is not None:
+                found.append(change(one, priced.microseconds, price(work_of(made), machine_of(chosen)).microseconds))
+        if not any("weights" in layer.choices for layer in program.layers):
+            found += self.encoded(chosen, work, priced)
+        return worth_making(found)
+
+    def through_coreml(self, chosen: Place, microseconds: float, *, split: bool) -> tuple[Change, ...]:
+        """Return what is worth changing where Core ML runs a part of the graph outside of the engine."""
+        found = (
+            change(one, microseconds, predict_placement(one.compiler.graph, chosen, COREML)[1].microseconds or 0.0)
+            for one in self.rewritten(chosen.target, split=split)
+        )
+        return worth_making(found)
 
     def encoded(self, chosen: Place, work: ProgramWork, priced: Cost) -> Iterator[Change]:
         """Yield the model with weights of fewer bits, by the most exact encoding that streams on the target."""
@@ -79,7 +116,8 @@ class Changes:
             if stream is None or not stream.streams:
                 continue
             after = price(replace(work, layers=self.with_bytes(work.layers, left)), priced.machine).microseconds
-            yield change(f"{encoding} weights", f"--compress {encoding}", priced, after)
+            times = round_time(priced.microseconds), round_time(after)
+            yield Change(f"{encoding} weights", f"--compress {encoding}", *times)
             return
 
     def with_bytes(self, layers: tuple[LayerWork, ...], left: float) -> tuple[LayerWork, ...]:
@@ -91,6 +129,13 @@ class Changes:
         return self.lighter[key]
 
 
-def change(text: str, option: str, priced: Cost, after: float) -> Change:
-    """Return a change with its price."""
-    return Change(text, option, round_time(priced.microseconds), round_time(after))
+def change(rewritten: Rewritten, before: float, after: float) -> Change:
+    """Return another form of the graph with its price."""
+    times = round_time(before), round_time(after)
+    return Change(rewritten.text, rewritten.option, *times, fits=rewritten.fits)
+
+
+def worth_making(found: Iterable[Change]) -> tuple[Change, ...]:
+    """Return the changes that gain something, the largest gain first; before them what makes a model fit."""
+    worth = [one for one in found if one.fits or 0 < one.after <= WORTH * one.before]
+    return tuple(sorted(worth, key=lambda one: (not one.fits, -one.gain)))

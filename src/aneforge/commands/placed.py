@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.commands.timeline import round_time
 from aneforge.evidence import Evidence
 from aneforge.graph.graph import INPUT, STATE
+from aneforge.report.headline import THE_ENGINE, in_shop_words
 from aneforge.report.model import Placed, Placement
 from aneforge.report.numbers import time_text
 from aneforge.report.predicted import OFF_ENGINE, OWN_PROGRAM, SEGMENTS
@@ -138,16 +139,17 @@ def cuts(graph: Graph, placement: Placement, target: str) -> Iterator[Finding]:
 
 
 def nothing_on_engine(placement: Placement, target: str) -> Iterator[Finding]:
-    """Yield the finding about a model of which nothing is on the engine, with the reason."""
+    """Yield the finding about a model of which nothing is on the engine, with the reason, which names no target."""
     count = sum(len(segment.nodes) for segment in placement.segments)
     if not count or placement.count(ENGINE):
         return
+    reason = in_shop_words(placement.reason, target, THE_ENGINE)
     yield Finding(
         rule=OFF_ENGINE.id,
         severity=Severity.WARN,
         op="model",
-        message=f"Core ML is predicted to run nothing of the model on the engine. {placement.reason.rstrip('.')}.",
-        seen=placement.reason,
+        message=f"Core ML is predicted to run nothing of the model on the engine. {reason.rstrip('.')}.",
+        seen=reason,
         limit=None,
         remedy=OFF_ENGINE.remedy,
         evidence=Evidence(placement.evidence, f"the scheduler of the path {placement.path}"),

@@ -121,6 +121,7 @@ class TargetWriter:
         times = round_time(found.microseconds or 0.0), round_time(found.low or 0.0), round_time(found.high or 0.0)
         note = () if direct.failure is None else (f"no program for direct dispatch: {direct.failure}",)
         elsewhere = {node for one in placement.segments if one.device != ENGINE for node in one.nodes}
+        parts = () if elsewhere or direct.latency is None else direct.latency.parts
         name = chosen.target.name
         findings = (
             *(through_coreml(one, elsewhere) for one in direct.findings),
@@ -134,9 +135,12 @@ class TargetWriter:
             failure=None,
             findings=sort_findings(findings),
             segments=sum(one.device == ENGINE for one in placement.segments),
-            latency=Latency(*times, EvidenceKind.INFERRED, route=get_assumed_route()),
+            latency=Latency(*times, EvidenceKind.INFERRED, parts=parts, route=get_assumed_route()),
             placement=placement,
             notes=(*direct.notes, *note),
+            changes=direct.changes
+            if not elsewhere
+            else self.changes.through_coreml(chosen, found.microseconds or 0.0, split=direct.counts.oversize > 0),
         )
 
     def with_program(self, judged: TargetReport, verdict: Preflight, chosen: Place, compiled: Compiled) -> TargetReport:
@@ -174,7 +178,7 @@ class TargetWriter:
             ),
             rescaling=None if scaled is None else self.risks.rescaling(compiled, chosen.target, scaled),
             emission=self.emission(compiled, carried) if self.asked.tasks else None,
-            changes=self.changes.of(chosen, program, work, priced),
+            changes=self.changes.of(chosen, program, work, priced, split=judged.counts.oversize > 0),
             errors=() if self.asked.runs is None else self.asked.runs.errors(chosen.target, compiled),
         )
 

@@ -138,10 +138,12 @@ def worth_making(target: TargetReport) -> tuple[str, ...]:
     What Core ML runs elsewhere is a warning, and worth a change too.
     """
     counted = (*STOPPING, str(Severity.WARN)) if target.path == COREML else STOPPING
+    fits = any(one.fits for one in target.changes)
     remedies = {
         kind_of(one): one.op
         for one in reversed(target.findings)
         if one.remedy
+        and not (fits and one.severity == Severity.OVERSIZE)
         and not one.remedy.startswith(NOT_NEEDED)
         and (one.severity in counted or (one.share or 0.0) >= COSTLY)
     }

@@ -60,6 +60,8 @@ NEAR = 1.1
 """Times of one row differ by at most this factor; the intervals of predictions are several times as wide."""
 FEW = 3
 """Chips that are named one by one in a verdict."""
+SAME_TIME = "no split, the same time"
+"""The price of a change that makes a model fit, and costs and gains no time."""
 THE_ENGINE = "the engine"
 """How a text that holds for several chips calls what they have in common."""
 
@@ -255,7 +257,7 @@ def top_cost(report: Report, target: TargetReport) -> str:
 
 def costs_of(report: Report, target: TargetReport) -> dict[str, float]:
     """Return microseconds by what takes them."""
-    if target.path == COREML and target.placement is not None:
+    if target.path == COREML and target.placement is not None and target.placement.on_engine < 1:
         return device_costs(target)
     calls = [one for one in target.timeline if one.engine == HOST]
     layers = [one for one in target.timeline if one.engine != HOST]
@@ -313,6 +315,8 @@ def change_text(change: Change, alike: Sequence[Change] = ()) -> str:
     best = max((change, *alike), key=lambda one: one.gain)
     before, after = time_text(best.before), time_text(best.after)
     number, _, unit = before.partition(" ")
+    if before == after:
+        return f"{best.text} ({best.option}): {SAME_TIME}"
     return f"{best.text} ({best.option}): {number if after.endswith(f' {unit}') else before} → {after}"
 
 

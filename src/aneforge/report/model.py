@@ -263,6 +263,8 @@ class Change:
     before: float
     """Microseconds."""
     after: float
+    fits: bool = False
+    """Everything that the compiler has to split runs as it is written then."""
 
     @property
     def gain(self) -> float:
@@ -335,7 +337,7 @@ class TargetReport:
     """How the model reaches the engine: directly, where everything must run there, or through Core ML, which runs the
     rest elsewhere."""
     changes: tuple[Change, ...] = ()
-    """What could be changed, the largest gain first."""
+    """What could be changed: what fits then comes first, and the largest gain."""
     errors: tuple[OutputError, ...] = ()
     """How far outputs for the sample inputs are from the mathematics, where there are some."""
 

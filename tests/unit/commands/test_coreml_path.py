@@ -14,7 +14,7 @@ from aneforge.commands.compiling import compile_model
 from aneforge.errors import UnknownNameError
 from aneforge.report.gate import STRICT, Threshold, outcome
 from aneforge.report.grouping import group_findings
-from aneforge.report.headline import verdict_line
+from aneforge.report.headline import THE_ENGINE, in_shop_words, verdict_line
 from aneforge.report.sarif import sarif
 from aneforge.report.tables import markdown
 from aneforge.report.written import report_to_json
@@ -99,7 +99,8 @@ def test_a_model_of_which_nothing_is_on_the_engine_is_warned_of_in_every_form() 
     for target in report.targets:
         (found,) = (one for one in target.findings if one.rule == "ANE-SEGMENT-003")
         assert target.placement is not None
-        assert (found.severity, found.node, found.seen) == ("warn", None, target.placement.reason)
+        reason = in_shop_words(target.placement.reason, target.target, THE_ENGINE)
+        assert (found.severity, found.node, found.seen) == ("warn", None, reason)
         assert str(found.seen) in found.message
     grouped = [one for one in group_findings(report) if one.finding.rule == "ANE-SEGMENT-003"]
     assert [one.targets for one in grouped] == [("h13",), ("h16g", "h16")]

@@ -12,6 +12,7 @@ import pytest
 import aneforge as af
 from aneforge._targets import predict_fp16_divergence
 from aneforge.analysis.exactness import labels_of_layers
+from aneforge.cli.screen import show_report
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.comparing import compare
 from aneforge.commands.demo_networks import NETWORKS, network
@@ -22,7 +23,16 @@ from aneforge.commands.sharing import Compiler
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare, run
 from aneforge.errors import GraphError, NoDataError, UnknownTargetError
-from aneforge.report.headline import costs_of
+from aneforge.graph.node import build
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Dense
+from aneforge.report.cards import cards
+from aneforge.report.finding_texts import closing_line
+from aneforge.report.gate import outcome
+from aneforge.report.grouping import fold_results
+from aneforge.report.headline import costs_of, top_cost
+from aneforge.report.model import SPLIT
+from aneforge.report.predicted import OFF_ENGINE
 from aneforge.report.tables import markdown
 from aneforge.report.written import load_report, report_from_json, report_to_json
 
@@ -365,6 +375,63 @@ def test_one_of_something_is_not_written_as_several() -> None:
     assert "\n1 operation, graph." in markdown(report)
     program = compile_graph(af.input((1, 4)).relu(), "m1").program
     assert repr(program) == "<program of 1 layer in 1 segment for h13>"
+
+
+def patches(padding: int = 0) -> af.Graph:
+    """Return a convolution over patches of 16x16, wider than any chip takes, and what follows it."""
+    kernel = Dense.owning(np.full((8, 3, 16, 16), 0.01, np.float16))
+    window = {"strides": (16, 16), "pad_type": "custom", "pad": (padding,) * 4}
+    found = build("conv", {"x": af.input((1, 3, 64, 64), name="image"), "weight": kernel}, window)
+    return af.Graph({"y": Tensor(found).relu()})
+
+
+def test_what_makes_a_model_fit_is_named_in_the_change_and_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
+    report = check(patches(), ["m1", "m4"])
+    assert [[(one.text, one.option, one.fits) for one in target.changes] for target in report.targets] == [
+        [("patches as channels", "--opt 1", True)]
+    ] * 2
+    assert [card.changes for card in cards(report)] == [("patches as channels (--opt 1): no split, the same time",)] * 2
+    show_report(report, outcome(report))
+    lines = capsys.readouterr().out.splitlines()
+    assert "change: patches as channels (--opt 1): no split, the same time" in lines
+    assert " ".join(lines[-2:]).endswith("(2 oversize); --opt 1 makes it fit, --fail-on reject lets splitting pass")
+    followed = check(patches(), ["m1", "m4"], CheckOptions(opt=1))
+    assert outcome(followed).ok
+    assert [target.changes for target in followed.targets] == [(), ()]
+
+
+def test_an_option_that_does_not_make_a_model_fit_is_not_named() -> None:
+    report = check(patches(padding=8), "m4")
+    assert report.targets[0].runs == SPLIT
+    assert report.targets[0].changes == ()
+    assert closing_line(report, outcome(report)).endswith("(1 oversize); --fail-on reject lets splitting pass")
+
+
+def test_core_ml_has_the_price_of_patches_on_the_engine() -> None:
+    """Where the convolution runs elsewhere, data changes devices; the rest of the model costs the same."""
+    before, after = (check(patches(), "m4", CheckOptions(path="coreml", opt=opt)).targets[0] for opt in (None, 1))
+    assert before.latency is not None
+    assert after.latency is not None
+    assert [(one.before, one.after) for one in before.changes] == [
+        (before.latency.microseconds, after.latency.microseconds)
+    ]
+
+
+def test_a_package_that_is_on_the_engine_has_the_costs_of_its_layers() -> None:
+    """Where Core ML runs nothing elsewhere, "engine 100%" would say nothing."""
+    image, kernel = af.input((1, 256, 56, 56), name="image"), np.full((256, 256, 3, 3), 0.01, np.float16)
+    graph = af.Graph({"y": af.conv(af.conv(image, kernel, pad=1).relu(), kernel, pad=1)})
+    direct, through = (check(graph, "m4", CheckOptions(path=path)) for path in ("direct", "coreml"))
+    assert through.targets[0].runs == "100% on the engine"
+    assert top_cost(through, through.targets[0]) == top_cost(direct, direct.targets[0]) != ""
+
+
+def test_a_reason_that_names_a_chip_is_one_finding_of_all_chips() -> None:
+    """The reason is of the operation, and says of each target the same."""
+    x = af.input((1, 4), name="x").cast("int32")
+    report = check(af.Graph({"y": x + x}), ["m1", "m2", "m4"], CheckOptions(path="coreml"))
+    about = [one for one in fold_results(report) if one.first.finding.rule == OFF_ENGINE.id]
+    assert [one.first.targets for one in about] == [("h13", "h14g", "h16g")]
 
 
 def test_a_program_without_layers_has_nothing_to_change() -> None:
