@@ -17,7 +17,9 @@ from aneforge.callsite import users_frame
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.ops.attributed import Attributed
 from aneforge.ops.constant import Constant
+from aneforge.ops.declared import Declared
 from aneforge.ops.op import Op
+from aneforge.ops.shapes import expect_within
 from aneforge.ops.signature import AttributeValue, Operand, OperandKind
 from aneforge.ops.table import find_op
 from aneforge.records import dataclass
@@ -178,6 +180,7 @@ def new_node(
             if operand.name in given:
                 check_argument(operand, given[operand.name])
         types = op.types({name: type_of(argument) for name, argument in given.items()}, completed)
+        check_indices(op, given, completed)
     except GraphError as error:
         error.operation = error.operation or op.name
         raise
@@ -189,6 +192,22 @@ def new_node(
         place,
         next(CREATION),
     )
+
+
+def check_indices(op: Op, given: Mapping[str, Argument], attributes: Mapping[str, AttributeValue]) -> None:
+    """Check that indices that are constants are within their axes, as far as an operation says which these are.
+
+    Raises:
+        GraphError: One is past its axis.
+    """
+    indices = given.get("indices")
+    if op.indexed is None or not isinstance(indices, Constant) or isinstance(indices, Declared):
+        return
+    extents = op.indexed(type_of(given[op.operands[0].name]), indices.type, **attributes)
+    values = indices.dense()
+    for axis, extent in enumerate(extents):
+        counted = values if len(extents) == 1 else values[..., axis]
+        expect_within(counted, -extent, extent - 1, "an index is past the axis")
 
 
 def check_argument(operand: Operand, argument: Argument) -> None:

@@ -17,7 +17,7 @@ from aneforge.ops.results import EVERYTHING, Codomain, Taking
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.ops.decomposition import Decomposition
     from aneforge.ops.gradient import Gradient, NoGradient
@@ -207,6 +207,9 @@ class Op(Definition):
     """Where all results lie; a function of the attributes, by name, where they decide."""
     movement: Movement | None = None
     """What it moves, where all its results are elements of operands."""
+    indexed: Callable[..., Sequence[int]] | None = None
+    """Returns the extents in which its `indices` count, of its first operand's type, theirs and the attributes: one for
+    all of them, or one for each along their last axis."""
     product: Product | None = None
     """The operands whose products it sums, where it does that and nothing else but add an offset."""
     aliases: Mapping[str, Mapping[str, AttributeValue]] = field(

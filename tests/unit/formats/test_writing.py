@@ -83,5 +83,6 @@ def test_updates_of_another_shape_are_refused() -> None:
 
 
 @pytest.mark.parametrize("coordinates", [[[4]], [[-5]]])
-def test_a_coordinate_outside_of_the_tensor_is_left_to_the_operation(coordinates: list[list[int]]) -> None:
-    assert operations(written_graph(places(coordinates), (4,), "update")) == {"scatter_nd"}
+def test_a_coordinate_outside_of_the_tensor_is_an_error(coordinates: list[list[int]]) -> None:
+    with pytest.raises(GraphError, match="an index is past the axis"):
+        written_graph(places(coordinates), (4,), "update")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
+import aneforge as af
 from aneforge.errors import GraphError
+from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
 from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from op_calls import evaluated, inferred
@@ -106,6 +110,31 @@ def test_an_index_past_the_axis_is_named(
 ) -> None:
     with pytest.raises(GraphError, match=re.escape(message)):
         evaluated(name, ROWS, indices, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("name", "indices", "attributes"),
+    [
+        ("gather", [0, 3], {"axis": 1}),
+        ("gather_along_axis", [[0, 0, 2]], {}),
+        ("gather_nd", [[1], [2]], {}),
+        ("gather_nd", [[[2, 0]], [[0, 0]]], {"batch_dims": 1}),
+        ("gather_hw", [[0, 4]], {}),
+        ("scatter", [2], {}),
+        ("scatter_along_axis", [[0, 0, 3], [0, 0, 0]], {"axis": -1}),
+        ("scatter_nd", [[1, 3]], {}),
+    ],
+)
+def test_constant_indices_past_the_axis_are_an_error_before_anything_is_judged(
+    name: str, indices: list[Any], attributes: dict[str, int]
+) -> None:
+    shape = (2, 2, 2) if "batch_dims" in attributes else (2, 3)
+    x, counted = af.input(shape), np.array(indices, np.int32)
+    updates = af.input({"scatter": (1, 3), "scatter_along_axis": (2, 3), "scatter_nd": (1,)}.get(name, ()))
+    operands = {"data": x, "updates": updates} if name.startswith("scatter") else {"x": x}
+    with pytest.raises(GraphError, match="an index is past the axis"):
+        build(name, {**operands, "indices": Dense(counted)}, attributes)
+    build(name, {**operands, "indices": Dense(counted % 2)}, attributes)
 
 
 def test_unsigned_indices_are_compared_as_they_are() -> None:

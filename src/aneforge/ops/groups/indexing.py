@@ -1,7 +1,8 @@
 """Operations that read or write elements at places that a tensor of indices names.
 
 Indices are counted from the front, or from the end if they are negative. MIL leaves open what an index past the axis
-does; here it is an error, raised when the operation is evaluated. A scatter is understood as a gather of addresses: it
+does; here it is an error, raised where a node with constant indices is made, and else when the operation is
+evaluated. A scatter is understood as a gather of addresses: it
 writes where the gather of the same indices would read, one update after another in the order of the updates.
 
 MIL's `validate_indices` asks the runtime to look for indices past the axis; as they are an error here anyway, it has no
@@ -61,6 +62,21 @@ def places(indices: Array, extent: int) -> Array:
 def coordinates(indices: Array, extents: Sequence[int]) -> tuple[Array, ...]:
     """Return the last axis of indices as one array of places for each axis that it names."""
     return tuple(places(indices[..., axis], extent) for axis, extent in enumerate(extents))
+
+
+def one_axis(x: TensorType, _: TensorType, *, axis: int, **__: object) -> tuple[int, ...]:
+    """Return the extent of the axis that indices count along."""
+    return (x.shape[axis],)
+
+
+def leading_axes(x: TensorType, indices: TensorType, *, batch_dims: int = 0, **_: object) -> tuple[int, ...]:
+    """Return the extents of the axes after the batch that coordinates name."""
+    return x.shape[batch_dims : batch_dims + indices.shape[-1]]
+
+
+def last_axes(x: TensorType, _: TensorType) -> tuple[int, ...]:
+    """Return the extents of rows and columns."""
+    return x.shape[-2:]
 
 
 # gather, gather_along_axis, gather_nd, gather_hw
@@ -253,6 +269,7 @@ GATHER = Op(
     attributes=(AXIS, BATCH_DIMS, VALIDATE_INDICES),
     infer=gather_type,
     meaning=gather,
+    indexed=one_axis,
     sample=sample_gather,
     movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
@@ -268,6 +285,7 @@ GATHER_ALONG_AXIS = Op(
     attributes=(AXIS, VALIDATE_INDICES),
     infer=gather_along_axis_type,
     meaning=gather_along_axis,
+    indexed=one_axis,
     sample=sample_gather_along_axis,
     movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
@@ -283,6 +301,7 @@ GATHER_ND = Op(
     attributes=(BATCH_DIMS, VALIDATE_INDICES),
     infer=gather_nd_type,
     meaning=gather_nd,
+    indexed=leading_axes,
     sample=sample_gather_nd,
     movement=Movement(adds=(0.0,)),
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
@@ -297,6 +316,7 @@ GATHER_HW = Op(
     operands=READ,
     infer=gather_hw_type,
     meaning=gather_hw,
+    indexed=last_axes,
     sample=sample_gather_hw,
     movement=Movement(adds=(0.0,)),
     in_mil=False,
@@ -430,6 +450,7 @@ SCATTER = Op(
     attributes=(AXIS, MODE, VALIDATE_INDICES),
     infer=scatter_type,
     meaning=scatter,
+    indexed=one_axis,
     sample=sample_scatter,
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.placing.SCATTER,),
@@ -445,6 +466,7 @@ SCATTER_ALONG_AXIS = Op(
     attributes=(AXIS, MODE, VALIDATE_INDICES),
     infer=scatter_along_axis_type,
     meaning=scatter_along_axis,
+    indexed=one_axis,
     sample=sample_scatter_along_axis,
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.placing.SCATTER_ALONG_AXIS,),
@@ -460,6 +482,7 @@ SCATTER_ND = Op(
     attributes=(MODE, VALIDATE_INDICES),
     infer=scatter_nd_type,
     meaning=scatter_nd,
+    indexed=leading_axes,
     sample=sample_scatter_nd,
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.placing.SCATTER_ND,),

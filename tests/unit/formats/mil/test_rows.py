@@ -126,9 +126,10 @@ def test_two_scatters_into_one_tensor_do_not_see_each_other() -> None:
 @pytest.mark.parametrize("number", [LENGTH, -LENGTH - 1])
 def test_a_place_past_the_axis_is_not_wrapped(number: int) -> None:
     x = af.input((LENGTH, 3), name="x")
-    graph = af.Graph({"y": gather(x, place(number)), "z": scatter(x, place(0), x.slice_by_size([0, 0], [1, 3]))})
     with pytest.raises(GraphError, match="an index is past the axis"):
-        reference(with_known_rows(graph), {"x": X})
+        gather(x, place(number))
+    with pytest.raises(GraphError, match="an index is past the axis"):
+        scatter(x, place(number), x.slice_by_size([0, 0], [1, 3]))
 
 
 def test_a_file_that_asks_for_too_many_pieces_keeps_its_scatters(monkeypatch: pytest.MonkeyPatch) -> None:
