@@ -17,13 +17,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aneforge.llm.checkpoint import FolderCheckpoint
+    from aneforge.llm.gguf import Form
 
     Array = NDArray[Any]
 
 __all__ = ["convert", "pack_q4_k", "write_gguf"]
 
 TYPES = gguf.GGMLQuantizationType
-CALLED = {"mistral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "qwen3_5_text": "qwen35"}
+CALLED = {
+    "mistral": "llama",
+    "qwen2_moe": "qwen2moe",
+    "qwen3_moe": "qwen3moe",
+    "qwen3_5_text": "qwen35",
+    "qwen3_5_moe_text": "qwen35moe",
+    "qwen3_next": "qwen3next",
+}
 """Architectures by their names with Hugging Face that GGUF calls otherwise."""
 BARE = {"A_log": "", "dt_bias": "bias"}
 """Tensors whose names with Hugging Face have no ending, and the ending that GGUF has."""
@@ -59,8 +67,13 @@ def write_gguf(
     return path
 
 
-def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationType = TYPES.F32) -> Path:
-    """Write the GGUF file of a folder as the published conversion does: names, order of rows, gains, fields."""
+def convert(
+    folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationType = TYPES.F32, *, joined: bool = False
+) -> Path:
+    """Write the GGUF file of a folder as the published conversion does: names, order of rows, gains, fields.
+
+    `joined` leaves the projections of Qwen3-Next in one tensor, as older conversions do.
+    """
     settings = {"num_experts": folder.settings.get("num_local_experts"), **folder.settings}
     hugging_face = str(settings["model_type"])
     architecture = CALLED.get(hugging_face, hugging_face)
@@ -70,12 +83,11 @@ def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationTyp
     rope = settings.get("rope_parameters")
     if isinstance(rope, dict):
         fields["rope.freq_base"] = float(cast("dict[str, float]", rope)["rope_theta"])
-        fields |= turned_fields(settings, cast("dict[str, float]", rope)) if architecture == "qwen35" else {}
+        fields |= turned_fields(settings, cast("dict[str, float]", rope)) if form.delta else {}
     fields["rope.freq_base"] = float(cast("float", fields.get("rope.freq_base", 10000.0)))
     names = {hugging: ours for ours, hugging in form.whole.items()}
     found: dict[str, Array] = {}
     experts: dict[str, list[Array]] = {}
-    heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
     for name in folder.tensors:
         stem, _, part = name.rpartition(".")
         if part in BARE:
@@ -90,21 +102,32 @@ def convert(folder: FolderCheckpoint, path: Path, kind: gguf.GGMLQuantizationTyp
                 continue
         else:
             ours = stored = names[stem]
-        values = np.asarray(folder.read(name), np.float32)
-        if form.paired and ours in heads:
-            count = int(cast("int", settings[heads[ours]]))
-            split = values.reshape(count, 2, values.shape[0] // count // 2, *values.shape[1:])
-            values = np.ascontiguousarray(split.swapaxes(1, 2)).reshape(values.shape)
-        if architecture == "qwen35":
-            values = hybrid_values(ours, values, settings)
-        if ours.endswith("norm") and ours != "ssm_norm":
-            values += np.float32(form.norm_offset)
-        if ours in form.turned and part == "weight":
-            values = np.ascontiguousarray(values.T)
+        values = stored_values(form, f"{ours}.{part}", np.asarray(folder.read(name), np.float32), settings)
+        if ours == "ssm_in" and not joined:
+            begin = stored.removesuffix(ours)
+            found[f"{begin}attn_qkv.weight"], found[f"{begin}attn_gate.weight"] = split_key_heads(values, settings)
+            continue
         found[f"{stored}.{part}".removesuffix(".")] = values[0] if ours in form.vectors else values
     found |= {name: np.stack(values) for name, values in experts.items()}
     tensors = {name: encode(one, kind if one.ndim > 1 else TYPES.F32) for name, one in found.items()}
     return write_gguf(path, architecture, fields, tensors)
+
+
+def stored_values(form: Form, name: str, values: Array, settings: Mapping[str, object]) -> Array:
+    """Return a tensor as the conversion stores it."""
+    ours, _, part = name.rpartition(".")
+    heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
+    if form.paired and ours in heads:
+        count = int(cast("int", settings[heads[ours]]))
+        split = values.reshape(count, 2, values.shape[0] // count // 2, *values.shape[1:])
+        values = np.ascontiguousarray(split.swapaxes(1, 2)).reshape(values.shape)
+    if form.delta and ours == "ssm_a":
+        values = -np.exp(values)
+    if form.tiled:
+        values = hybrid_values(ours, values, settings)
+    if ours.endswith("norm") and ours != "ssm_norm":
+        values += np.float32(form.norm_offset)
+    return np.ascontiguousarray(values.T) if ours in form.turned and part == "weight" else values
 
 
 def turned_fields(settings: Mapping[str, object], rope: Mapping[str, float]) -> dict[str, object]:
@@ -118,8 +141,21 @@ def turned_fields(settings: Mapping[str, object], rope: Mapping[str, float]) -> 
     }
 
 
+def split_key_heads(values: Array, settings: Mapping[str, object]) -> tuple[Array, Array]:
+    """Return queries, keys and values of all key heads one after the other, and their gates."""
+    keys, heads, key, value = (
+        cast("int", settings[f"linear_{name}"])
+        for name in ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
+    )
+    wide = heads // keys * value
+    apart = values.reshape(keys, 2 * key + 2 * wide, -1)
+    parts = np.split(apart, [key, 2 * key, 2 * key + wide], axis=1)
+    query, each_key, each_value, gate = (np.ascontiguousarray(one).reshape(-1, values.shape[1]) for one in parts)
+    return np.concatenate([query, each_key, each_value]), gate
+
+
 def hybrid_values(part: str, values: Array, settings: Mapping[str, object]) -> Array:
-    """Return a tensor of a delta net as the conversion stores it: value heads tiled, rates of decay computed."""
+    """Return a tensor of a delta net as the conversion stores it: value heads tiled."""
     keys, heads, key, value = (
         cast("int", settings[f"linear_{name}"])
         for name in ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
@@ -129,9 +165,7 @@ def hybrid_values(part: str, values: Array, settings: Mapping[str, object]) -> A
         apart = rows.reshape(keys, heads // keys, width, *rows.shape[1:])
         return np.ascontiguousarray(apart.swapaxes(0, 1)).reshape(rows.shape)
 
-    if part == "ssm_a":
-        return tile(-np.exp(values), 1)
-    if part in {"ssm_dt", "ssm_alpha", "ssm_beta"}:
+    if part in {"ssm_a", "ssm_dt", "ssm_alpha", "ssm_beta"}:
         return tile(values, 1)
     if part == "attn_gate":
         return tile(values, value)

@@ -66,6 +66,13 @@ SMALL: Mapping[str, Mapping[str, object]] = {
         "shared_expert_intermediate_size": 48,
     },
     "qwen3_5_text": HYBRID,
+    "qwen3_5_moe_text": {
+        **HYBRID,
+        "num_experts": 3,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 48,
+    },
     "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 160, "n_positions": 128},
 }
 """Settings of a small model of each architecture."""

@@ -22,14 +22,20 @@ import numpy as np
 from aneforge.errors import CheckpointError, Location, UnsupportedModelError
 from aneforge.llm.checkpoint import StoredTensor
 from aneforge.llm.gguf_hybrids import (
+    ALL_PROJECTIONS,
     BARE,
     DELTA_LAYER,
     DELTA_SETTINGS,
     EXTRA_LAYERS,
+    GATES,
+    JOINED_LAYER,
     OF_ALL_VALUES,
+    PROJECTIONS,
     RATE,
+    KeyHeads,
     TiledHeads,
     delta_settings,
+    key_heads,
     tiled_heads,
 )
 from aneforge.packages import expect_package
@@ -138,6 +144,8 @@ class Form:
     """Settings that the architecture implies and no field states."""
     delta: bool = False
     """Layers may be gated delta nets."""
+    tiled: bool = False
+    """Their value heads stand in the order of tiles."""
 
 
 LLAMA = Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS)
@@ -168,6 +176,28 @@ FORMS: Mapping[str, Form] = {
         {**LLAMA_SETTINGS, **DELTA_SETTINGS},
         norm_offset=1.0,
         implied={"model_type": "qwen3_5_text"},
+        delta=True,
+        tiled=True,
+    ),
+    "qwen35moe": Form(
+        LLAMA_WHOLE,
+        {**EXPERTS_LAYER, **DELTA_LAYER},
+        "model.layers.",
+        {**EXPERTS_SETTINGS, **DELTA_SETTINGS},
+        norm_offset=1.0,
+        vectors=frozenset({"ffn_gate_inp_shexp"}),
+        implied={"model_type": "qwen3_5_moe_text", "norm_topk_prob": True},
+        delta=True,
+        tiled=True,
+    ),
+    "qwen3next": Form(
+        LLAMA_WHOLE,
+        {**EXPERTS_LAYER, **DELTA_LAYER, **JOINED_LAYER},
+        "model.layers.",
+        {**EXPERTS_SETTINGS, **DELTA_SETTINGS},
+        norm_offset=1.0,
+        vectors=frozenset({"ffn_gate_inp_shexp"}),
+        implied={"model_type": "qwen3_next", "norm_topk_prob": True},
         delta=True,
     ),
     "phi3": Form(LLAMA_WHOLE, {**LLAMA_LAYER, "ffn_up": "mlp.gate_up_proj"}, "model.layers.", LLAMA_SETTINGS),
@@ -240,11 +270,17 @@ class Place:
     """Value heads that stand in the order of tiles."""
     rate: bool = False
     """Hugging Face stores the logarithm of the negative."""
+    beside: ReaderTensor | None = None
+    """A second tensor, whose rows stand among those of the first."""
+    key_heads: KeyHeads | None = None
+    """How they do."""
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape of the numbers that are stored for it."""
         stored = tuple(int(extent) for extent in reversed(self.tensor.shape.tolist()))
+        if self.beside is not None:
+            return (stored[0] + int(self.beside.shape.tolist()[-1]), *stored[1:])
         if self.vector:
             return (1, *stored)
         return stored if self.expert is None else stored[1:]
@@ -302,7 +338,7 @@ class GgufCheckpoint:
         form = FORMS.get(self.architecture, LLAMA)
         stated = {theirs: self.own(ours) for ours, theirs in form.settings.items() if self.own(ours) is not None}
         found: dict[str, object] = {"model_type": self.architecture, **form.implied, **stated}
-        if form.settings is EXPERTS_SETTINGS:
+        if "expert_count" in form.settings:
             layers = cast("int", found.get("num_hidden_layers", 0))
             found["mlp_only_layers"] = [n for n in range(layers) if f"blk.{n}.{OF_EVERY_EXPERT}" not in self.stored]
         if form.delta:
@@ -337,7 +373,8 @@ class GgufCheckpoint:
             found.get("hidden_size"),
         )
         head = found.get("head_dim") or (width // heads if isinstance(width, int) and isinstance(heads, int) else None)
-        if isinstance(turned, int) and isinstance(head, int) and (turned != head or "full_attention_interval" in found):
+        delta = FORMS.get(self.architecture, LLAMA).delta
+        if isinstance(turned, int) and isinstance(head, int) and (turned != head or delta):
             rope["partial_rotary_factor"] = turned / head
         return {"rope_parameters": rope}
 
@@ -385,6 +422,12 @@ class GgufCheckpoint:
                     found[f"{begin}{theirs}"] = found.pop(f"{begin}{theirs}.{kind}")
                 for expert in experts:
                     found[f"{begin}{theirs}.{kind}".replace(EXPERT, str(expert))] = replace(place, expert=expert)
+        heads = key_heads(self.settings) if JOINED_LAYER.items() <= form.layer.items() else None
+        for name in [one for one in found if heads is not None and one.endswith(PROJECTIONS)]:
+            gates = found.pop(name.replace(PROJECTIONS, GATES), None)
+            if gates is not None:
+                joined = replace(found.pop(name), beside=gates.tensor, key_heads=heads)
+                found[name.replace(PROJECTIONS, ALL_PROJECTIONS)] = joined
         return found
 
     def place(self, tensor: ReaderTensor, part: str, kind: str, form: Form) -> Place:
@@ -396,7 +439,7 @@ class GgufCheckpoint:
         offset = form.norm_offset if part.endswith("norm") and part != "ssm_norm" else 0.0
         turned = part in form.turned and kind == "weight"
         vector = part in form.vectors and len(tensor.shape) == 1
-        tiled = tiled_heads(part, self.settings) if form.delta else None
+        tiled = tiled_heads(part, self.settings) if form.tiled else None
         paired = heads if isinstance(heads, int) else 0
         return Place(tensor, paired, offset, turned, vector, tiled=tiled, rate=form.delta and part == RATE)
 
@@ -416,12 +459,23 @@ class GgufCheckpoint:
             wanted = pair_rows(wanted, place.shape[0] // place.heads)
         if place.tiled is not None and not place.tiled.columns:
             wanted = place.tiled.stored(wanted)
+        if place.beside is not None and place.key_heads is not None:
+            return self.interleaved(place, place.beside, place.key_heads, wanted)
         values = self.decoded(place, wanted)
         if place.tiled is not None and place.tiled.columns:
             values = values[:, place.tiled.stored(np.arange(place.shape[1]))]
         if place.rate:
             return np.log(-values)
         return values - values.dtype.type(place.offset) if place.offset else values
+
+    def interleaved(self, place: Place, beside: ReaderTensor, heads: KeyHeads, wanted: Array) -> Array:
+        """Return rows of two stored tensors in the order in which Hugging Face has them in one."""
+        rows, gates = heads.stored(wanted)
+        made = np.empty((wanted.size, *place.stored_shape[1:]), np.float32)
+        for chosen, tensor in ((~gates, place.tensor), (gates, beside)):
+            if chosen.any():
+                made[chosen] = self.decoded(Place(tensor), rows[chosen])
+        return made
 
     def decoded(self, place: Place, rows: Array | None) -> Array:
         """Return rows of a stored tensor as numbers, or all."""

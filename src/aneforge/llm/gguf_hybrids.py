@@ -1,8 +1,11 @@
 """Hybrids of gated delta nets in GGUF files: names, settings, and the order in which value heads stand.
 
-The conversion changes what engines with tiled broadcasting want: value heads, which Hugging Face has side by side for
-each key head, stand with the first of every key head before the second of any; rates of decay are stored as −exp of
-what Hugging Face stores; gains of norms plus one, but for those of the delta nets.
+Qwen3-Next has the projections of queries, keys, values and gates of a key head side by side in one tensor. Older files
+store it so, newer ones store queries, keys and values of all heads one after the other, and gates beside.
+
+Since Qwen3.5 the conversion changes what engines with tiled broadcasting want: value heads, which Hugging Face has side
+by side for each key head, stand with the first of every key head before the second of any. Rates of decay are always
+stored as −exp of what Hugging Face stores, and gains of norms plus one, but for those of the delta nets.
 """
 
 from __future__ import annotations
@@ -19,14 +22,20 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 __all__ = [
+    "ALL_PROJECTIONS",
     "BARE",
     "DELTA_LAYER",
     "DELTA_SETTINGS",
     "EXTRA_LAYERS",
+    "GATES",
+    "JOINED_LAYER",
     "OF_ALL_VALUES",
+    "PROJECTIONS",
     "RATE",
+    "KeyHeads",
     "TiledHeads",
     "delta_settings",
+    "key_heads",
     "tiled_heads",
 ]
 
@@ -52,6 +61,9 @@ DELTA_SETTINGS: Mapping[str, str] = {
     "ssm.time_step_rank": "linear_num_value_heads",
     "full_attention_interval": "full_attention_interval",
 }
+JOINED_LAYER: Mapping[str, str] = {"ssm_in": "linear_attn.in_proj_qkvz", "ssm_ba": "linear_attn.in_proj_ba"}
+"""Names that Qwen3-Next has beside the others."""
+PROJECTIONS, GATES, ALL_PROJECTIONS = ".in_proj_qkv.weight", ".in_proj_z.weight", ".in_proj_qkvz.weight"
 OF_ALL_VALUES, EXTRA_LAYERS = "ssm.inner_size", "nextn_predict_layers"
 JOINED, BY_ELEMENT = frozenset({"attn_qkv", "ssm_conv1d"}), frozenset({"attn_gate", "ssm_out"})
 
@@ -77,6 +89,38 @@ class TiledHeads:
         group, number = np.divmod(head, self.heads // self.groups)
         tiled = self.start + (number * self.groups + group) * self.width + element
         return np.where(places < self.start, places, tiled)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHeads:
+    """Key heads whose projections Hugging Face has one after the other: a query, a key, values and their gates each."""
+
+    count: int
+    key: int
+    """Rows of a query, or a key."""
+    values: int
+    """Rows of all values of a key head."""
+
+    def stored(self, places: Array) -> tuple[Array, Array]:
+        """Return where the rows stand that Hugging Face has at some places, and which of them are gates.
+
+        >>> rows, gates = KeyHeads(count=2, key=1, values=2).stored(np.arange(6, 12))
+        >>> rows.tolist(), gates.tolist()
+        ([1, 3, 6, 7, 2, 3], [False, False, False, False, True, True])
+        """
+        head, row = np.divmod(places, 2 * self.key + 2 * self.values)
+        value, gate = row - 2 * self.key, row - 2 * self.key - self.values
+        first = self.count * self.key
+        query_or_key = np.where(row < self.key, head * self.key + row, first + head * self.key + row - self.key)
+        rows = np.where(value < 0, query_or_key, 2 * first + head * self.values + value)
+        return np.where(gate < 0, rows, head * self.values + gate), gate >= 0
+
+
+def key_heads(settings: Mapping[str, object]) -> KeyHeads | None:
+    """Return how projections of key heads stand; None where settings are missing."""
+    names = ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
+    groups, heads, key, value = (one if isinstance(one := settings.get(name), int) else 0 for name in names)
+    return KeyHeads(groups, key, heads // groups * value) if groups and key and value else None
 
 
 def delta_settings(

@@ -14,7 +14,7 @@ from aneforge.llm.architecture import (
     ExpertsSpec,
     WeightSource,
 )
-from aneforge.llm.architectures.qwen_moe import locate_experts
+from aneforge.llm.architectures.qwen_moe import expect_enough, locate_experts
 from aneforge.llm.llama_form import (
     MOST_EXPERTS,
     describe_llama_form,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aneforge.llm.architecture import DecoderConfig
     from aneforge.llm.settings import ModelSettings
 
-NEXT, LATER = "qwen3_next", "qwen3_5_text"
+NEXT, LATER, MIXTURES = "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"
 FULL, LINEAR = "full_attention", "linear_attention"
 ONE_BY_ONE = "prompts run token by token, and nothing is verified together: a gated delta net takes one token at a time"
 ROTATED = 0.25
@@ -86,7 +86,7 @@ def gated(mixer: AttentionSpec | DeltaNetSpec) -> AttentionSpec:
 
 def read_experts(settings: ModelSettings) -> ExpertsSpec:
     """Return the mixture of experts of a layer."""
-    return ExpertsSpec(
+    experts = ExpertsSpec(
         experts=settings.integer("num_experts", most=MOST_EXPERTS),
         chosen=settings.integer("num_experts_per_tok"),
         hidden=settings.integer("moe_intermediate_size"),
@@ -94,6 +94,8 @@ def read_experts(settings: ModelSettings) -> ExpertsSpec:
         renormalised=settings.flag("norm_topk_prob", default=True),
         shared_hidden=settings.integer("shared_expert_intermediate_size"),
     )
+    expect_enough(settings, experts)
+    return experts
 
 
 def locate(config: DecoderConfig) -> dict[str, WeightSource]:
@@ -163,4 +165,4 @@ def locate_delta_net(prefix: str, spec: DeltaNetSpec, *, joined: bool) -> dict[s
     }
 
 
-ARCHITECTURE = Architecture("qwen_hybrid", (NEXT, LATER), describe, locate)
+ARCHITECTURE = Architecture("qwen_hybrid", (NEXT, LATER, MIXTURES), describe, locate)

@@ -42,6 +42,21 @@ def describe(settings: ModelSettings) -> DecoderConfig:
         renormalised=settings.flag("norm_topk_prob"),
         shared_hidden=settings.integer("shared_expert_intermediate_size") if older else 0,
     )
+    expect_enough(settings, experts)
+    every, dense = settings.integer("decoder_sparse_step", 1), settings.numbers("mlp_only_layers")
+    layers = tuple(
+        layer if number in dense or (number + 1) % every else replace(layer, mlp=experts)
+        for number, layer in enumerate(plan.layers)
+    )
+    return with_windows(replace(plan, layers=layers), settings, switch="use_sliding_window")
+
+
+def expect_enough(settings: ModelSettings, experts: ExpertsSpec) -> None:
+    """Check that no more experts are chosen than there are.
+
+    Raises:
+        CheckpointError: There are fewer.
+    """
     if experts.chosen > experts.experts:
         raise CheckpointError(
             "more experts are chosen than there are",
@@ -49,12 +64,6 @@ def describe(settings: ModelSettings) -> DecoderConfig:
             seen=experts.chosen,
             limit=experts.experts,
         )
-    every, dense = settings.integer("decoder_sparse_step", 1), settings.numbers("mlp_only_layers")
-    layers = tuple(
-        layer if number in dense or (number + 1) % every else replace(layer, mlp=experts)
-        for number, layer in enumerate(plan.layers)
-    )
-    return with_windows(replace(plan, layers=layers), settings, switch="use_sliding_window")
 
 
 def locate(config: DecoderConfig) -> dict[str, WeightSource]:
