@@ -7,12 +7,13 @@ measured gets no estimate.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from aneforge.analysis.cost import price
-from aneforge.analysis.machine import machine_of
+from aneforge.analysis.machine import INTERVAL, machine_of
 from aneforge.analysis.route_sizes import production_answer, route_sizes
 from aneforge.analysis.routes import calls_on, is_assumed, range_text, routes
 from aneforge.analysis.work import plan_program, work_of
@@ -27,6 +28,7 @@ from aneforge.targets.schema import Entry, read
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from aneforge.analysis.cost import Cost
     from aneforge.analysis.machine import Basis, Machine
     from aneforge.analysis.route_sizes import SizeComparison
     from aneforge.analysis.routes import RouteFigure
@@ -90,10 +92,16 @@ class RouteTime:
     call_us: tuple[float, float]
     """What one call takes, least and most, as `basis` says."""
     calls: int
+    """Without those of programs that are a layer of their own and are timed as a whole."""
+    own_us: tuple[float, float]
+    """What these take in all, least and most, calls included; 0 where there are none."""
     sequential_us: tuple[float, float]
     """One call after the other, least and most."""
     chained_us: tuple[float, float]
-    """With one call in all; copies are left in, though a chain would save some. Modelled: nobody measured a chain."""
+    """With one call for each run between programs of their own; copies are left in, though a chain would save some.
+
+    Modelled: nobody measured a chain.
+    """
     expected_us: float | None
     """One call after the other, as `af.cost` predicts it; None by routes that it does not assume."""
     basis: str
@@ -101,8 +109,9 @@ class RouteTime:
 
     def __str__(self) -> str:
         expected = "" if self.expected_us is None else f"{self.expected_us:.0f} µs, "
+        own = f", programs timed as a whole {span_text(self.own_us)} µs" if self.own_us[1] else ""
         return (
-            f"{self.route}: {format_count(self.calls)} of {range_text(self.call_us)} µs ({self.basis}): {expected}"
+            f"{self.route}: {format_count(self.calls)} of {range_text(self.call_us)} µs ({self.basis}){own}: {expected}"
             f"{span_text(self.sequential_us)} µs; as one chain (modelled) {span_text(self.chained_us)} µs"
         )
 
@@ -114,6 +123,8 @@ class ChainingPlan:
     chip: str
     dispatches: int
     """What is dispatched now."""
+    own_programs: int
+    """How many of these are a layer that is a program of its own, timed as a whole instead of at `expected_us`."""
     dispatch_us: tuple[float, float]
     """What one dispatch costs, least and most."""
     source: str
@@ -144,9 +155,10 @@ class ChainingPlan:
         return max(saving, key=lambda one: one.saving_us or (0.0, 0.0), default=None)
 
     def __str__(self) -> str:
+        own = f"; programs of a single layer, timed as a whole: {self.own_programs}" if self.own_programs else ""
         head = (
             f"{self.chip}: {format_count(self.dispatches)}, {self.expected_us:.0f} µs each "
-            f"({range_text(self.dispatch_us)}) by {self.route}; {self.basis} {self.source}"
+            f"({range_text(self.dispatch_us)}) by {self.route}; {self.basis} {self.source}{own}"
         )
         others = (f"by another route: {one}" for one in self.other_routes)
         return "\n".join([head, *others, *map(str, self.options), *map(str, self.times), self.answer])
@@ -194,15 +206,17 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     machine = machine_of(known.key)
     called = next(rate for rate in machine.rates if rate.name == "dispatch")
     bridges = [segment.bridge for program in programs for segment in program.segments]
-    now = len(bridges)
+    now, chained = len(bridges), count_fused(bridges)
+    costs = priced(programs, machine)
+    own = sum(one.bridge is not None for cost in costs for one in cost.programs)
     weights = sum(constant.nbytes for program in programs for constant in program.constants.values())
     then = count_fused(bridges, weights, programs[0].target.limits.integer("program_weight_bytes"))
-    options = tuple(
-        option(name, way, now, then if way.saves != "nothing" else now, machine) for name, way in figures().ways.items()
-    )
+    left = {"dispatches": then, "nothing": now, "unknown": chained}
+    options = tuple(option(name, way, now, left[way.saves], machine) for name, way in figures().ways.items())
     return ChainingPlan(
         known.name,
         now,
+        own,
         rounded(machine.dispatch_interval),
         called.text,
         options,
@@ -210,17 +224,28 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
         called.basis,
         machine.route,
         other_routes(known.key),
-        tuple(route_times(programs, machine, known.key, now)),
+        tuple(route_times(costs, machine, known.key, (now - own, chained - own))),
         route_sizes(known.key) or route_sizes(),
     )
 
 
-def route_times(programs: Sequence[Program], machine: Machine, chip: str, calls: int) -> Iterator[RouteTime]:
-    """Yield the time of all programs by each route: what `af.cost` predicts, with the calls of the route in it."""
+def priced(programs: Sequence[Program], machine: Machine) -> list[Cost]:
+    """Return the cost of each program; one that is there several times is priced once."""
     different = {id(program): program for program in programs}
-    priced = {key: price(work_of(plan_program(program)), machine) for key, program in different.items()}
-    total = sum(priced[id(program)].microseconds for program in programs)
-    work = max(0.0, total - calls * machine.dispatch)
+    costs = {key: price(work_of(plan_program(program)), machine) for key, program in different.items()}
+    return [costs[id(program)] for program in programs]
+
+
+def route_times(costs: Sequence[Cost], machine: Machine, chip: str, counts: tuple[int, int]) -> Iterator[RouteTime]:
+    """Yield the time of all programs by each route: what `af.cost` predicts, with the calls of the route in it.
+
+    `counts` are the calls now and as chains; programs that are timed as a whole have none of either.
+    """
+    calls, chained = counts
+    whole = [one for cost in costs for one in cost.programs if one.bridge is not None]
+    own = tuple(sum(one.dispatch * math.exp(end * INTERVAL * one.spread) for one in whole) for end in (-1, 1))
+    total = sum(cost.microseconds for cost in costs)
+    work = max(0.0, total - calls * machine.dispatch - sum(one.dispatch for one in whole))
     known = {machine.route: (machine.dispatch_interval, PREDICTED)}
     known |= {route: ((min(ends(group)), max(ends(group))), PUBLISHED) for route, group in other_calls(chip).items()}
     for route, figure in fastest_programs(chip).items():
@@ -231,8 +256,9 @@ def route_times(programs: Sequence[Program], machine: Machine, chip: str, calls:
             route,
             rounded((least, most)),
             calls,
-            rounded((work + calls * least, work + calls * most)),
-            rounded((work + min(1, calls) * least, work + min(1, calls) * most)),
+            rounded((own[0], own[1])),
+            rounded((work + own[0] + calls * least, work + own[1] + calls * most)),
+            rounded((work + own[0] + chained * least, work + own[1] + chained * most)),
             round(total, 1) if route == machine.route else None,
             basis,
         )

@@ -71,6 +71,23 @@ def test_layers_with_a_program_of_their_own_stay_so() -> None:
     assert plan.options[0].dispatches == count_fused(bridges) < plan.dispatches
 
 
+@pytest.mark.parametrize("chip", ["m1", "m5"])
+def test_a_layer_that_is_timed_as_a_whole_has_no_further_call(chip: str) -> None:
+    """`af.cost` prices a bridged layer by its own measurements, so the planner counts no dispatch for it again."""
+    graph = af.argmax(af.input((64, 128)).relu(), -1)
+    expected, plan = af.cost(graph, chip), plan_chaining([af.build_program(graph, chip)] * 2, chip)
+    own = next(one for one in expected.programs if one.bridge is not None)
+    assumed, (least, most) = plan.times[0], expected.machine.dispatch_interval
+    assert (plan.dispatches, plan.own_programs, assumed.calls) == (4, 2, 2)
+    assert assumed.expected_us == pytest.approx(2 * expected.microseconds, abs=0.1)
+    assert assumed.own_us[0] < 2 * own.dispatch < assumed.own_us[1]
+    work = 2 * (expected.microseconds - expected.dispatch)
+    assert assumed.sequential_us[0] == pytest.approx(work + assumed.own_us[0] + 2 * least, abs=0.2)
+    assert assumed.sequential_us[1] == pytest.approx(work + assumed.own_us[1] + 2 * most, abs=0.2)
+    assert assumed.chained_us == assumed.sequential_us, "no two programs that could be chained are neighbours"
+    assert "timed as a whole: 2" in str(plan)
+
+
 @pytest.mark.parametrize(
     ("bridges", "left"), [([], 0), ([True, True, True], 3), ([False, True, False, False, True], 4), ([False] * 9, 1)]
 )
