@@ -31,6 +31,7 @@ __all__ = [
     "resident_place",
     "round_to",
     "second_base",
+    "strides_itself",
     "tile_rows",
     "work_unit_rows_log2",
 ]
@@ -184,6 +185,15 @@ def tile_rows(height: int, row: int, kept: int = 0, on_chip: int = ON_CHIP) -> i
     """
     room = on_chip - kept
     return height if row * height < room else max(1, min(room // row - 1, height))
+
+
+def strides_itself(kernel: Map, strides: Map, groups: int) -> bool:
+    """Tell whether a program of a convolution with such strides is known: 1x1 by two, without groups.
+
+    >>> strides_itself((1, 1), (2, 2), 1), strides_itself((3, 3), (2, 2), 1), strides_itself((3, 3), (1, 1), 4)
+    (True, False, True)
+    """
+    return strides == (1, 1) or (strides == (2, 2) and kernel == (1, 1) and groups == 1)
 
 
 def convolution_rows(width: int, channels: int, kernel: Map) -> UnitRows:

@@ -77,6 +77,11 @@ def attention(x: Tensor) -> Tensor:
     return (query @ key.transpose((0, 2, 1)) * 0.2).softmax(-1) @ value
 
 
+def strided(strides: tuple[int, int]) -> Tensor:
+    given = {"strides": strides, "pad_type": "custom", "pad": (1, 0, 0, 1), "dilations": (1, 1), "groups": 1}
+    return Tensor(build("conv", {"x": source(*MAP), "weight": Dense(weights(16, 24, 3, 3))}, given, None))
+
+
 def scaled_sum() -> Tensor:
     return ((source(*MAP) + source(*MAP, name="y")) * 0.3).sigmoid()
 
@@ -87,6 +92,13 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "groups": lambda: af.conv(source(*MAP), weights(32, 12, 3, 3), pad=1, groups=2, bias=weights(32)),
     "depthwise": lambda: af.conv(source(*MAP), weights(24, 1, 3, 3), pad=1, groups=24, bias=weights(24)),
     "many outputs with a stride": lambda: af.conv(source(*MAP), weights(256, 24, 1, 1), stride=2, bias=weights(256)),
+    "3x3 with a stride": lambda: af.conv(source(*MAP), weights(20, 24, 3, 3), stride=2, pad=1, bias=weights(20)).relu(),
+    "depthwise with a stride": lambda: af.conv(source(*MAP), weights(24, 1, 3, 3), stride=2, groups=24),
+    "groups with a stride of three": lambda: af.conv(source(*MAP), weights(32, 12, 1, 1), stride=3, groups=2) * -0.3,
+    "a stride of rows": lambda: strided((2, 1)),
+    "a stride of columns": lambda: strided((1, 2)),
+    "a large map with a stride": lambda: af.conv(source(1, 1, 256, 256), weights(32, 1, 3, 3), stride=2, pad=1),
+    "outputs in parts with a stride": lambda: af.conv(source(1, 480, 5, 4), weights(128, 480, 3, 3), stride=2, pad=1),
     "uneven parts": lambda: af.conv(source(*MAP), weights(56, 24, 1, 1), stride=2),
     "outputs in parts": lambda: af.conv(source(1, 480, 4, 4), weights(128, 480, 3, 3), pad=1),
     "wide": lambda: af.conv(source(1, 8, 4, 200), weights(16, 8, 3, 3), pad=1).sigmoid(),
@@ -172,6 +184,23 @@ def test_the_bits_of_the_graph_engine(name: str) -> None:
         (output,) = af.hwx.execute(container, inputs).outputs.values()
         expected = np.asarray(net(*(inputs[name].reshape(shape) for name, shape in shapes.items()))).astype(np.float16)
         assert np.array_equal(expected.view(np.uint16), output.reshape(expected.shape).view(np.uint16))
+
+
+def test_a_strided_convolution_that_does_not_fit_the_chip_is_thinned_in_parts() -> None:
+    """Rows are thinned as many at a time as fit, and what is read back is the strided convolution's."""
+    graph = GRAPHS["a large map with a stride"]()
+    container = af.hwx.emit(graph, "m1").files[0].container
+    copies = [one for one in af.hwx.disassemble(af.hwx.tasks_of(container)).splitlines() if "NE copy" in one]
+    assert len(copies) > 2
+    assert all("transposed" in one for one in copies)
+
+
+def test_a_strided_convolution_is_read_back(tmp_path: Path) -> None:
+    graph, values = GRAPHS["3x3 with a stride"](), weights(*MAP)
+    af.hwx.write(af.hwx.emit(graph, "m1").files[0].container, tmp_path / "strided.hwx")
+    read = af.load_model(tmp_path / "strided.hwx")
+    expected, found = (np.asarray(af.compile(one, target="m1")(values)) for one in (graph, read))
+    assert np.array_equal(expected, found)
 
 
 def test_layouts_for_the_linux_driver_run_too() -> None:

@@ -41,6 +41,7 @@ from aneforge.targets.work_units import (
     pass_place,
     planar_place,
     resident_place,
+    strides_itself,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ __all__ = [
     "LayerPlaces",
     "Matrices",
     "ProductPlaces",
+    "ThinnedRows",
+    "Thinning",
     "axis_names",
     "exchanged_axes",
     "matrices_of",
@@ -99,6 +102,30 @@ class ProductPlaces:
 
 
 @dataclass(frozen=True, slots=True)
+class ThinnedRows:
+    """The places of the copies that keep every so many columns and rows of a map, for some rows of what is left."""
+
+    first: int
+    rows: int
+    columns: Chain
+    """Channels are exchanged with columns, of the rows that are kept."""
+    back: Chain
+    """And back again, of the columns that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thinning:
+    """Where a convolution works whose strides no program is known of: with strides of one, and then thinned."""
+
+    whole: tuple[int, int]
+    """Rows and columns of the convolution with strides of one."""
+    streamed: TaskPlace
+    """Its source."""
+    resident: TaskPlace | None
+    rows: tuple[ThinnedRows, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LayerPlaces:
     """Where the tasks of one layer work: its operation, and what comes after it."""
 
@@ -114,6 +141,8 @@ class LayerPlaces:
     """The source of a convolution, which streams through."""
     resident: TaskPlace | None = None
     """The same where it stays on chip for several tasks; None where it does not fit."""
+    thinning: Thinning | None = None
+    """A convolution that is made of another one, with strides of one."""
     pair: TaskPlace | None = None
     """An operation on elements of two tensors."""
     repeated: TaskPlace | None = None
@@ -183,7 +212,9 @@ class Convolution(NamedTuple):
     kernel: tuple[int, int]
     dilation: int
     """Along the height."""
-    step: int
+    strides: tuple[int, int]
+    pads: tuple[int, int]
+    """Rows above, columns before."""
     groups: int
 
 
@@ -247,8 +278,9 @@ def convolution_of(layer: Layer) -> Convolution | None:
         return None
     strides = layer.integers("strides")
     kernel, (dilation, _) = ((1, 1, *layer.integers(name))[-2:] for name in ("kernel_sizes", "dilation_rates"))
-    step = (1, 1, *strides)[-2 if len(strides) > 1 else -1]
-    return Convolution((kernel[0], kernel[1]), dilation, step, layer.integer("groups"))
+    down, across = strides[-2:] if len(strides) > 1 else (*strides, *strides)
+    top, _, left, _ = (0, 0, *layer.integers("explicit_padding"))[-4:]
+    return Convolution((kernel[0], kernel[1]), dilation, (down, across), (top, left), layer.integer("groups"))
 
 
 @lru_cache(maxsize=4096)
@@ -285,15 +317,54 @@ def with_convolution(
     places: LayerPlaces, convolution: Convolution, source: Extents, result: Extents, on_chip: int
 ) -> LayerPlaces:
     """Add the places of a convolution by constant weights, and the rows of its source that are read twice."""
-    kernel, step, groups = convolution.kernel, convolution.step, convolution.groups
+    kernel, strides, groups = convolution.kernel, convolution.strides, convolution.groups
+    step = strides[0]
     of_group = source.channels // groups
     channels = groups if 1 < groups == source.channels == result.channels else of_group
-    maps = (source.rows, source.width), (result.rows, result.width), kernel, step
-    streamed = convolution_place(channels, *maps, on_chip, reduced=of_group)
+    maps = (source.rows, source.width), (result.rows, result.width), kernel
+    streamed = convolution_place(channels, *maps, step, on_chip, reduced=of_group)
     tiles = -(-result.rows // streamed.tile)
     shared = max(convolution.dilation * (kernel[0] - 1) + 1 - step, 0)
-    resident = resident_place(of_group, *maps, on_chip)
-    return replace(places, streamed=streamed, resident=resident, overlap=(tiles - 1) * shared)
+    resident = resident_place(of_group, *maps, step, on_chip)
+    places = replace(places, streamed=streamed, resident=resident, overlap=(tiles - 1) * shared)
+    if strides_itself(kernel, strides, groups):
+        return places
+    sides = zip(maps[0], maps[1], kernel, strides, convolution.pads, strict=True)
+    rows, columns = (find_whole_side(*side) for side in sides)
+    thinning = Thinning(
+        (rows, columns),
+        convolution_place(channels, maps[0], (rows, columns), kernel, 1, on_chip, reduced=of_group),
+        resident_place(of_group, maps[0], (rows, columns), kernel, 1, on_chip),
+        thin_rows(sizes_of(result), columns, on_chip),
+    )
+    return replace(places, thinning=thinning)
+
+
+def find_whole_side(source: int, result: int, kernel: int, stride: int, pad: int) -> int:
+    """Return how far a window moves in steps of one: up to the last place that is kept, and over all of the source.
+
+    >>> find_whole_side(16, 8, 3, 2, 1), find_whole_side(8, 3, 3, 2, 0), find_whole_side(12, 4, 3, 3, 1)
+    (15, 6, 11)
+    """
+    return max((result - 1) * stride + 1, source + pad - kernel + 1)
+
+
+def thin_rows(result: Sizes, columns: int, on_chip: int) -> tuple[ThinnedRows, ...]:
+    """Return the places of the copies that thin a map of so many columns, for as many rows at a time as fit the chip.
+
+    >>> [(part.first, part.rows) for part in thin_rows((64, 112, 112), 223, 1 << 21)]
+    [(0, 28), (28, 28), (56, 28), (84, 28)]
+    """
+    channels, rows, width = result
+
+    def chains(count: int) -> tuple[Chain, Chain]:
+        return exchange_chain(channels, count, columns), exchange_chain(width, count, channels)
+
+    count = rows
+    while count > 1 and max(chain.needed for chain in chains(count)) >= on_chip:
+        count = -(-count // 2)
+    parts = [(first, min(count, rows - first)) for first in range(0, rows, count)]
+    return tuple(ThinnedRows(first, some, *chains(some)) for first, some in parts)
 
 
 def with_pair(places: LayerPlaces, pair: tuple[TensorType, TensorType], result: Extents, on_chip: int) -> LayerPlaces:

@@ -206,9 +206,9 @@ def unknown_kernel(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-EMIT-003", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
 def unknown_stride(subject: Subject) -> Iterator[Seen]:
-    """No program with such a stride is known: {seen}.
+    """No program of one operation with such a stride is known: {seen}.
 
-    Remedy: use stride 1, or stride 2 with a 1x1 kernel without groups.
+    Remedy: emit it as a model, whose convolution has strides of one and leaves out rows and columns afterwards.
     """
     yield from refuse(subject, "ANE-EMIT-003")
 

@@ -44,15 +44,20 @@ from aneforge.runtime.hwx.step import (
     get_planned_place,
     scalar_of,
 )
+from aneforge.runtime.hwx.strided_steps import thinned_convolution, thinning_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.compiler.memory.task_places import LayerPlaces
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.formats.hwx.emission.surfaces import Surface
     from aneforge.runtime.hwx.constant_pool import ConstantPool
+    from aneforge.targets.work_units import TaskPlace
 
 __all__ = ["steps_of"]
 
@@ -319,18 +324,35 @@ def convolution_steps(layer: Layer, places: LayerPlaces, offset: Stage | None, *
     scale = scalar_of(offset.operands["gain"]) if offset is not None and is_gain(offset) else 1.0
     bias = None if offset is None or is_gain(offset) else bias_of(offset, held.shape[0])
     convolution = replace(describe_convolution(layer), bias=bias is not None, relu=relu, scale=scale)
+    given = get_planned_place(places.streamed), places.resident
+    if places.thinning is None:
+        return (convolution_step(convolution, held, bias, given),)
+    whole = thinned_convolution(convolution, places.thinning)
+    given = places.thinning.streamed, places.thinning.resident
+    return (
+        convolution_step(whole, held, bias, given),
+        *thinning_steps(convolution.result, convolution.stride, places.thinning),
+    )
+
+
+def convolution_step(
+    convolution: Convolution,
+    weights: NDArray[np.float16],
+    bias: NDArray[np.float16] | None,
+    places: tuple[TaskPlace, TaskPlace | None],
+) -> Step:
+    """Return the step of a convolution whose source streams through, or stays, in the places of the plan."""
     kernel_plans(convolution)
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
-        blocks = pack_kernel(convolution, held, bias)
+        blocks = pack_kernel(convolution, weights, bias)
         place = pool.add(block for part in blocks for block in part)
         sizes = [[len(block) for block in part] for part in blocks]
         groups = 1 if convolution.depthwise else convolution.groups
         grouped = [replace(one, group=one.depth // groups) for one in (sources[0], result)]
-        chosen = get_planned_place(places.streamed), places.resident
-        return convolution_tasks(convolution, chosen, grouped[0], grouped[1], sizes=sizes, kernel_at=place)
+        return convolution_tasks(convolution, places, grouped[0], grouped[1], sizes=sizes, kernel_at=place)
 
-    return (Step(convolution.result, emit),)
+    return Step(convolution.result, emit)
 
 
 def describe_convolution(layer: Layer) -> Convolution:

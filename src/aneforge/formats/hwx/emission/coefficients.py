@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.interpreter.coefficients import BLOCK, KernelShape, Tile, tiles_of
 from aneforge.records import dataclass
-from aneforge.targets.work_units import CORES, KERNEL_MEMORY, ceil_log2, round_to
+from aneforge.targets.work_units import CORES, KERNEL_MEMORY, ceil_log2, round_to, strides_itself
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,11 +135,10 @@ def check_convolution(convolution: Convolution) -> None:
     """Raise the error for a convolution of which no program was seen."""
     if max(convolution.kernel) > LARGEST_KERNEL:
         raise HwxError("ANE-EMIT-002: no program with a kernel larger than 3x3 is known", seen=convolution.kernel)
-    if convolution.stride not in {(1, 1), (2, 2)}:
-        raise HwxError("ANE-EMIT-003: no program with this stride is known", seen=convolution.stride, limit=(2, 2))
-    if convolution.stride == (2, 2) and (convolution.kernel != (1, 1) or convolution.groups > 1):
+    if not strides_itself(convolution.kernel, convolution.stride, convolution.groups):
         raise HwxError(
-            "ANE-EMIT-003: kernels of strided convolutions are known for 1x1 without groups", seen=convolution.kernel
+            "ANE-EMIT-003: strided convolutions are known with a stride of two, for 1x1 without groups",
+            seen=f"{convolution.kernel} by {convolution.stride}",
         )
 
 
