@@ -8,7 +8,6 @@ inputs make a check deep, and are run: only what is seen in their outputs *diffe
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -149,7 +148,6 @@ def numbers_by_place(graph: Graph) -> Mapping[tuple[Location | None, str], int]:
 
 def reported(found: Found, at: Mapping[tuple[Location | None, str], int], first: str, second: str) -> Divergence:
     """Return what was found as a report holds it; targets that share a program have an answer each by their name."""
-    names = {found.first: first, found.second: second}
     differences = tuple(
         Difference(
             node=at.get((one.location, one.op), at.get((one.location, ANY))),
@@ -158,20 +156,12 @@ def reported(found: Found, at: Mapping[tuple[Location | None, str], int], first:
             strength=str(one.strength),
             cause=str(one.cause),
             bound=one.bound if math.isfinite(one.bound) else None,
-            detail=renamed(one.detail, names) + ("" if one.on_engine else "; the engine models both alike"),
+            detail=replace(one, targets=(first, second)).detail
+            + ("" if one.on_engine else "; the engine models both alike"),
         )
         for one in found.findings
     )
     return Divergence(first, second, str(found.on_silicon), differences, MAY_DIFFER if differences else SAME)
-
-
-def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with other names of targets.
-
-    >>> renamed("direct on a, winograd on b", {"a": "c", "b": "b"})
-    'direct on c, winograd on b'
-    """
-    return re.sub(r"\b\w+\b", lambda word: names.get(word[0], word[0]), text)
 
 
 def datapath_key(target: Target, compiled: Compiled) -> object:

@@ -251,7 +251,17 @@ def test_the_reason_of_a_split_is_no_note_on_routes() -> None:
 
 def test_zeros_differ_at_most_in_their_sign() -> None:
     def text(bound: float) -> str:
-        finding = Difference("t1", "relu", None, Strength.ROUNDINGS, Cause.SPLIT, bound, on_engine=True, detail="why")
+        finding = Difference(
+            "t1",
+            "relu",
+            None,
+            Strength.ROUNDINGS,
+            Cause.SPLIT,
+            bound,
+            on_engine=True,
+            template="why",
+            targets=("a", "b"),
+        )
         return str(finding)
 
     assert text(0.0) == "roundings: t1 relu: split, differs at most in the sign of zero (why)"

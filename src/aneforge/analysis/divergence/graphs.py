@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Cause", "Difference", "Divergence", "Side", "Strength", "between", "divergence", "divergence_of_programs"]
 
 
+FIRST, SECOND = "{first}", "{second}"
+"""Marks of the two targets in a template."""
 SQUARE_FUSED = "one target squares a sum before it is rounded, the other after a rounding"
 
 
@@ -107,7 +109,14 @@ class Difference:
     infinite where nothing bounds it, NaN where it is not known."""
     on_engine: bool
     """The engine computes different bits or cannot know them; False for what is known of silicon and modelled alike."""
-    detail: str
+    template: str
+    """Why, with the marks `FIRST` and `SECOND` in the places of the targets: several may share a program."""
+    targets: tuple[str, str]
+
+    @property
+    def detail(self) -> str:
+        """Why, in words."""
+        return self.template.replace(FIRST, self.targets[0]).replace(SECOND, self.targets[1])
 
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""
@@ -254,17 +263,22 @@ def differing_pairs(together: Alignment, first: Side, second: Side) -> list[Diff
     for one, other in together.pairs:
         left, right = first.numbered.arithmetics[one.name], second.numbered.arithmetics[other.name]
         if left.square != right.square:
-            found.append(square_finding(one))
+            found.append(square_finding(one, targets_of(first, second)))
         if replace(left, square="").on_silicon != replace(right, square="").on_silicon:
             found.append(pair_finding(one, (left, right), first, second, other))
     return found
 
 
-def square_finding(layer: Layer) -> Difference:
+def targets_of(first: Side, second: Side) -> tuple[str, str]:
+    """Return the names of the targets of two sides."""
+    return first.numbered.program.target.name, second.numbered.program.target.name
+
+
+def square_finding(layer: Layer, targets: tuple[str, str]) -> Difference:
     """Return the finding on a sum and a square that one target may fuse on silicon, where no program does."""
-    detail = f"{SQUARE_FUSED}, according to the hardware field 0x494"
+    template = f"{SQUARE_FUSED}, according to the hardware field 0x494"
     where = (layer.name, op_of(layer), layer.location)
-    return Difference(*where, Strength.ROUND1, Cause.SQUARE, math.nan, on_engine=False, detail=detail)
+    return Difference(*where, Strength.ROUND1, Cause.SQUARE, math.nan, False, template, targets)  # noqa: FBT003 - a field
 
 
 def pair_finding(
@@ -272,36 +286,35 @@ def pair_finding(
 ) -> Difference:
     """Return the finding on a layer whose arithmetics differ."""
     left, right = arithmetics
-    names = first.numbered.program.target.name, second.numbered.program.target.name
     on_engine = left.on_engine != right.on_engine
     bound = width(first, second, (layer,), (other,))
     if left.elements != right.elements:
         strength, cause, bound = Strength.ELEMENTS, Cause.JOIN, math.nan
-        detail = wrong_elements(*(name for name, one in zip(names, arithmetics, strict=True) if one.elements))
+        detail = wrong_elements(*(mark for mark, one in zip((FIRST, SECOND), arithmetics, strict=True) if one.elements))
     elif left.route != right.route:
         strength, cause, bound = Strength.SATURATION, Cause.CROP, math.inf
-        detail = f"on {names[0] if left.route else names[1]} magnitudes above 4094 become infinite"
+        detail = f"on {FIRST if left.route else SECOND} magnitudes above 4094 become infinite"
     elif left.form != right.form:
         strength, cause = Strength.ROUNDINGS, Cause.WINOGRAD
         bound = min(bound, winograd_bound(layer, other, first, second))
-        detail = f"{left.form} on {names[0]}, {right.form} on {names[1]}"
+        detail = f"{left.form} on {FIRST}, {right.form} on {SECOND}"
     elif left.epsilon != right.epsilon and not nearly_equal(left.epsilon, right.epsilon):
         strength, cause = Strength.ROUNDINGS, Cause.DATA
-        detail = f"{left.epsilon} is added to the variance on {names[0]}, {right.epsilon} on {names[1]}"
+        detail = f"{left.epsilon} is added to the variance on {FIRST}, {right.epsilon} on {SECOND}"
     elif left.adder != right.adder or left.order != right.order:
         strength, cause = Strength.ULP1, Cause.REDUCTION
         bound = bound if left.epsilon != right.epsilon else min(bound, order_bound(layer, first, second))
-        detail = f"sums in the {left.order} order on {names[0]}, in the {right.order} order on {names[1]}"
+        detail = f"sums in the {left.order} order on {FIRST}, in the {right.order} order on {SECOND}"
     elif left.epsilon != right.epsilon:
         strength, cause = Strength.ULP1, Cause.DATA
-        detail = f"{left.epsilon} is added to the variance on {names[0]}, {right.epsilon} on {names[1]}"
+        detail = f"{left.epsilon} is added to the variance on {FIRST}, {right.epsilon} on {SECOND}"
     elif left.int8 != right.int8:
         strength, cause, bound = Strength.SATURATION, Cause.FOLD, math.inf
-        detail = infinite_beside_int8(names[0] if left.int8 else names[1])
+        detail = infinite_beside_int8(FIRST if left.int8 else SECOND)
     elif left.weights != right.weights:
         strength, cause = Strength.ROUNDINGS, Cause.FOLD
         bound = bound if on_engine else math.nan
-        detail = f"weights {fate(left)} on {names[0]}, {fate(right)} on {names[1]}"
+        detail = f"weights {fate(left)} on {FIRST}, {fate(right)} on {SECOND}"
     elif left.unknown != right.unknown and (entry := unknown_arithmetic(layer)) is not None:
         strength, cause, bound, detail = Strength.ROUNDINGS, Cause.UNKNOWN, math.nan, entry.reason
     else:
@@ -309,7 +322,8 @@ def pair_finding(
         table = any(name in ("activation_tables", "tables_besides_gelu") for name in differing)
         strength, cause = Strength.ROUNDINGS, Cause.TABLE if table else Cause.DATA
         bound, detail = math.nan, f"the data of the targets differ in {', '.join(differing) or 'their datapath'}"
-    return Difference(layer.name, op_of(layer), layer.location, strength, cause, bound, on_engine, detail)
+    where = (layer.name, op_of(layer), layer.location)
+    return Difference(*where, strength, cause, bound, on_engine, detail, targets_of(first, second))
 
 
 def nearly_equal(first: float | None, second: float | None) -> bool:
@@ -431,20 +445,12 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     last = (apart.first or apart.second)[-1]
     kinds = [{layer.kind.name for layer in one} for one in (apart.first, apart.second)]
     texts = [change.detail for side in (first, second) for change in side.changes]
-    notes = [note.text for side, one in ((first, apart.first), (second, apart.second)) for note in notes_on(side, one)]
     bound = width(first, second, apart.first[-1:], apart.second[-1:])
-    sides = ((first, apart.first), (second, apart.second))
-    crop = any(side.numbered.arithmetics[layer.name].route for side, one in sides for layer in one)
-    encoding = [
-        side.numbered.program.target.name
-        for side, one in sides
-        if any(side.numbered.arithmetics[layer.name].int8 for layer in one)
-    ]
-    joins = [
-        side.numbered.program.target.name
-        for side, one in sides
-        if any(side.numbered.arithmetics[layer.name].elements for layer in one)
-    ]
+    sides = ((FIRST, first, apart.first), (SECOND, second, apart.second))
+    notes = [note.for_target(mark).text for mark, side, one in sides for note in notes_on(side, one)]
+    crop = any(side.numbered.arithmetics[layer.name].route for _, side, one in sides for layer in one)
+    encoding = [mark for mark, side, one in sides if any(side.numbered.arithmetics[layer.name].int8 for layer in one)]
+    joins = [mark for mark, side, one in sides if any(side.numbered.arithmetics[layer.name].elements for layer in one)]
     if joins:
         strength, cause, bound, detail = Strength.ELEMENTS, Cause.JOIN, math.nan, wrong_elements(*joins)
     elif crop:
@@ -462,7 +468,8 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     else:
         strength, cause = Strength.ROUNDINGS, Cause.SPLIT
         detail = "; ".join(dict.fromkeys(notes)) or f"{name_kinds(apart.first)} against {name_kinds(apart.second)}"
-    return Difference(last.name, op_of(last), locate(layers), strength, cause, bound, on_engine=True, detail=detail)
+    where, targets = (last.name, op_of(last), locate(layers)), targets_of(first, second)
+    return Difference(*where, strength, cause, bound, True, detail, targets)  # noqa: FBT003 - a field
 
 
 def rebuilt(side: Side) -> list[tuple[object, ...]]:
@@ -493,7 +500,8 @@ def unexplained(together: Alignment, first: Side, second: Side) -> list[Differen
             cause=Cause.DECOMPOSITION,
             bound=bound,
             on_engine=True,
-            detail=f"the programs differ in {len(together.apart)} places",
+            template=f"the programs differ in {len(together.apart)} places",
+            targets=targets_of(first, second),
         )
     ]
 
