@@ -60,6 +60,8 @@ ByRanges = Annotated[
     ),
 ]
 DEFAULT_LENGTH = 128
+LARGEST_SUM = 32768
+"""The edge of the accumulator (`engine.golden`)."""
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 """What a tokenizer gives for a character of which some bytes are still to come."""
 
@@ -122,6 +124,7 @@ def run(
         "notes": list(lm.notes),
         "forms": str(lm.forms),
         "encodings": None if lm.encoded is None else str(lm.encoded),
+        "cautions": list(lm.cautions),
         "prompt": start,
         "tokens": printed.tokens,
         "text": None if tokenizer is None else printed.text,
@@ -130,6 +133,8 @@ def run(
         typer.echo(printed.text[len(printed.shown) :])
         for note in [*lm.notes, *([str(lm.forms)] if by_ranges else []), *([str(lm.encoded)] if compress else [])]:
             typer.echo(f"note: {note}", err=True)
+        for caution in lm.cautions:
+            typer.echo(f"warning: {caution}", err=True)
 
 
 class Printed:
@@ -223,6 +228,8 @@ def show_check(found: LanguageCheck, tokenizer: TextTokenizer | None) -> None:
         print_wrapped(out, f"{one.target}: {made}")
         if one.encodings is not None:
             print_wrapped(out, one.encodings, indent=2)
+        for caution in one.cautions:
+            print_wrapped(out, f"warning: {caution}", indent=2)
         print_wrapped(out, str(one.against_float32), indent=2)
         if one.against_first is not None:
             print_wrapped(out, str(one.against_first), indent=2)
@@ -237,9 +244,11 @@ def ranges_text(found: LanguageCheck) -> str:
     """Return where the residual is largest, and whether it fits fp16."""
     largest = max(range(len(found.magnitudes)), key=found.magnitudes.__getitem__)
     text = f"largest residual {found.magnitudes[largest]:.4g} after layer {largest}"
-    if found.first_overflow is None:
-        return f"{text}, which fits fp16"
-    return f"{text}; it does not fit fp16 from layer {found.first_overflow} on: give --residual-scale 32 or more"
+    if found.first_overflow is not None:
+        return f"{text}; it does not fit fp16 from layer {found.first_overflow} on: give --by-ranges"
+    if found.magnitudes[largest] / found.residual_scale >= LARGEST_SUM:
+        return f"{text}, which fits fp16, but not a sum of products, which is infinite from {LARGEST_SUM:,} on"
+    return f"{text}, which fits fp16"
 
 
 def export(
@@ -263,10 +272,15 @@ def export(
     ] = None,
     compress: given.Compress = None,
     residual_scale: ResidualScale = 1.0,
+    by_ranges: ByRanges = False,
+    prompt: Prompt = None,
+    ids: Ids = None,
     cache: Annotated[str, typer.Option(metavar="FORM", help="Form of the cache: ports, or Core ML states.")] = "ports",
     json: given.Json = None,
 ) -> None:
     """Write prefill and decode as functions of one package, over one file of weights.
+
+    A prompt is for --by-ranges alone, which chooses the forms of numbers by it.
 
     Examples:
     aneforge llm export ./Qwen3-0.6B -t {new} -o qwen.mlpackage --context 512
@@ -278,8 +292,15 @@ def export(
     from aneforge.llm.model_export import export_model  # noqa: PLC0415 - as above
 
     given.refuse_json(json, model)
+    if by_ranges:
+        expect_prompt(prompt, ids)
+    elif prompt is not None or ids is not None:
+        raise GraphError("a prompt does nothing in an export", remedy="give --by-ranges, which is what it is for")
     with progress("writing"):
         lm = load(model, target=target, compress=compress, context=context, residual_scale=residual_scale)
+        if by_ranges:
+            tokenizer = tokenizer_of(model, lm.config.vocabulary) if prompt is not None else None
+            lm = lm.by_ranges(prompt_tokens(prompt, ids, tokenizer))
         lengths = length or ([] if lm.recurrent else [min(DEFAULT_LENGTH, lm.context)])
         written = export_model(lm, output, lengths=lengths, cache=cache)
     if given.write_json(json, "llm export", written):
@@ -287,6 +308,7 @@ def export(
     for path in written.paths:
         typer.echo(f"{path}: {', '.join(written.functions)}")
     typer.echo(f"weights: {written.weight_bytes:,} bytes; cache: {written.cache}")
+    typer.echo(written.forms)
 
 
 def expect_prompt(prompt: str | None, ids: str | None) -> None:

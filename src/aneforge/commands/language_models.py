@@ -40,6 +40,8 @@ class TargetCheck:
     warnings: tuple[str, ...]
     encodings: str | None
     """What was made of the weights, where they are encoded."""
+    cautions: tuple[str, ...]
+    """Those of the warnings that say why tokens are worse than they need to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +146,5 @@ def check_target(
         perplexity=perplexity(model, text, window) if text else None,
         warnings=model.warnings,
         encodings=None if model.encoded is None else str(model.encoded),
+        cautions=model.cautions,
     )

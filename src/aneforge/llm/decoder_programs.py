@@ -8,6 +8,7 @@ import numpy as np
 
 import aneforge as af
 from aneforge.callsite import keep_warnings
+from aneforge.engine.doubts import SPECIAL
 from aneforge.llm.graphs.causal_attention import causal_mask
 from aneforge.llm.graphs.decoder import DecoderPart, attention_width, prefill_graph, shapes_held, step_graph
 from aneforge.llm.rope import rope_tables
@@ -57,6 +58,12 @@ class KeyValueCache:
         self.length = tokens
 
 
+def met_infinity(model: af.MultiModel) -> bool:
+    """Return whether the last run met a number that is infinite, which no decoder means."""
+    label = model.last_label
+    return label is not None and SPECIAL.reason in label.reason
+
+
 def compile_graph(graph: af.Graph, target: TargetLike) -> tuple[af.MultiModel, tuple[str, ...]]:
     """Compile one graph of a decoder, and return it with what was warned of, each sort once."""
     with keep_warnings() as messages:
@@ -74,6 +81,8 @@ class PrefillProgram:
         built = [compile_graph(prefill_graph(part, tokens, all_rows=all_rows), target) for part in parts]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
+        self.infinite = False
+        """Whether a number became infinite in any run."""
 
     def run(self, hidden: Array) -> dict[str, Array]:
         """Return the outputs of all chunks by name; rows beyond the prompt are padding."""
@@ -87,6 +96,7 @@ class PrefillProgram:
         for model in self.models:
             inputs = {"hidden": rows, "last": last}
             given = model(**{name: inputs[name] for name in model.inputs})
+            self.infinite |= met_infinity(model)
             rows = given.pop("hidden", rows)
             found |= given
         return found
@@ -112,6 +122,8 @@ class StepProgram:
         built = [compile_graph(step_graph(part, tokens), target) for part in parts]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
+        self.infinite = False
+        """Whether a number became infinite in any run."""
         for model in self.models:
             for name in [one for one in model.inputs if one in cache.buffers]:
                 model.loaded.bind(name, cache.buffers[name])
@@ -126,6 +138,7 @@ class StepProgram:
                 if name in model.inputs:
                     model.loaded.set_input(name, value)
             model.execute()
+            self.infinite |= met_infinity(model)
             if "hidden" in model.outputs:
                 inputs["hidden"] = model.loaded.read_output("hidden")
             given = [name for name in model.outputs if name.startswith(("logits_", "residual_"))]

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load", "padded_length"]
 
 DEFAULT_CONTEXT = 512
+INFINITE = (
+    "numbers became infinite on the way: sums of products from 32,768 on, others from 65,520 on. Remedy: --by-ranges "
+    "or --residual-scale 32 (by_ranges, residual_scale) divide the residual"
+)
 SHORTEST_PREFILL = 16
 """The shortest prefill that is compiled: shorter prompts are padded to it."""
 
@@ -179,10 +183,20 @@ class LanguageModel:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What compiling warned of so far, each once."""
-        programs = [*self.prefills.values(), *self.steps.values()]
+        """The cautions, and what compiling warned of so far, each once."""
+        compiling = (text for program in self.programs for text in program.warnings)
+        return tuple(dict.fromkeys((*self.cautions, *compiling)))
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What makes the tokens so far worse than they need to be: large errors of encodings, infinite numbers."""
         encoding = () if self.encoded is None else self.encoded.warnings
-        return tuple(dict.fromkeys((*encoding, *(text for program in programs for text in program.warnings))))
+        return (*encoding, INFINITE) if any(program.infinite for program in self.programs) else encoding
+
+    @property
+    def programs(self) -> tuple[PrefillProgram | StepProgram, ...]:
+        """The programs that are compiled."""
+        return (*self.prefills.values(), *self.steps.values())
 
     def prefill_length(self, tokens: int) -> int:
         """Return the length that a prompt is padded to."""
@@ -456,7 +470,7 @@ class LanguageModel:
 
     def release(self) -> None:
         """Give back all programs; the next call compiles again."""
-        for program in (*self.prefills.values(), *self.steps.values()):
+        for program in self.programs:
             program.release()
         self.prefills.clear()
         self.steps.clear()

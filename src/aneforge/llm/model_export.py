@@ -46,6 +46,8 @@ class Export:
     cache_form: str
     cache: str
     """What is reported of that form."""
+    forms: str
+    """The residual's scale and the form of its norms, and why."""
 
 
 def export_model(
@@ -82,7 +84,7 @@ def export_model(
             written.append(af.save_mil(functions, place).parent)
     weights = sum(file.stat().st_size for place in written for file in place.rglob("*.bin"))
     paths = tuple(os.fspath(place) for place in written)
-    return Export(paths, tuple(functions), weights, cache, CACHE_FORMS[cache])
+    return Export(paths, tuple(functions), weights, cache, CACHE_FORMS[cache], str(model.forms))
 
 
 def expect_runnable(model: LanguageModel, function: str, graph: af.Graph) -> None:

@@ -190,8 +190,12 @@ def test_run_check_and_export_at_the_command_line(
     answer = json.loads(capsys.readouterr().out)["answer"]
     assert answer["targets"][0]["tokens"] == expected
     assert len(answer["magnitudes"]) == 2
-    assert run(["llm", "export", str(folder), "-t", "m1", "-o", str(tmp_path / "q.mlpackage"), "--context", "16"]) == 0
-    assert "prefill_16, decode" in capsys.readouterr().out
+    export = ["llm", "export", str(folder), "-t", "m1", "-o", str(tmp_path / "q.mlpackage"), "--context", "16"]
+    assert run([*export, "--by-ranges", "--ids", "1,2,3"]) == 0
+    assert "prefill_16, decode" in (out := capsys.readouterr().out)
+    assert "norms are the engine's own (squares of a row add up to " in out
+    assert run([*export, "--ids", "1,2,3"]) == 2
+    assert "a prompt does nothing in an export" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -183,8 +183,10 @@ def test_a_residual_beyond_fp16_is_right_when_it_is_scaled(tmp_path: Path) -> No
     expected = reference_logits(reference, PROMPT)
     with af.llm.load(tmp_path, target="m1", context=16) as plain:
         assert cosine(plain.prefill(PROMPT), expected[-1]) < 0.99
+        assert "numbers became infinite on the way" in plain.cautions[0] == plain.warnings[0]
     with af.llm.load(tmp_path, target="m1", context=16, residual_scale=64) as scaled:
         assert cosine(scaled.prefill(PROMPT), expected[-1]) > 0.999
+        assert scaled.cautions == ()
 
 
 def test_ranges_choose_the_scale_of_the_residual(tmp_path: Path) -> None:

@@ -206,6 +206,7 @@ def expect_attention(layer: LayerSpec) -> AttentionSpec:
     """
     if not isinstance(layer.mixer, AttentionSpec):
         raise UnsupportedModelError(
-            "a gated delta net has no graph of a whole prompt", remedy="run the prompt token by token, as generate does"
+            "a gated delta net has no graph of a whole prompt",
+            remedy="run the prompt token by token, as generate does; export decode alone, without lengths",
         )
     return layer.mixer
