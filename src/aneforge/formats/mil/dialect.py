@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.formats.mil.resizing import is_nearest_default, nearest_places, own_places, resized_axes
 from aneforge.graph.dialect import Dialect, Objection
+from aneforge.ops.op import Surface
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,11 +49,9 @@ def mil_objection(node: Node) -> Objection | None:
     if node.op.mil_name is not None:
         return None
     supplied = any(one.supplies for one in node.op.decompositions())
-    return Objection(
-        "it has no form in MIL text",
-        remedy=f"it runs as {node.op.surface}: write a network description, or build it from other operations",
-        final=supplied,
-    )
+    own = "" if node.op.surface is Surface.MIL else f"it runs as {node.op.surface}: "
+    remedy = f"{own}write a network description, or build it from other operations"
+    return Objection("it has no form in MIL text", remedy=remedy, final=supplied)
 
 
 def parameter_types(node: Node) -> Objection | None:

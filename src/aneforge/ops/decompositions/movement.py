@@ -299,6 +299,14 @@ def filled(to: Site, *_: Term | None, value: float, **__: object) -> Term:
     return to.constant(np.full((1,) * kind.rank, value), kind.dtype, "value").broadcast(shape=kind.shape)
 
 
+def repeated_by_tile(to: Site, x: Term, *_: object, **__: object) -> Term:
+    """Return a tensor repeated along the axes of length 1 that the shape makes longer."""
+    shape = to.results[0].shape
+    whole = (1,) * (len(shape) - len(x.shape)) + x.shape
+    raised = x if whole == x.shape else x.reshape(shape=whole)
+    return raised.tile(reps=tuple(wanted // held for wanted, held in zip(shape, whole, strict=True)))
+
+
 def reshaped(to: Site, x: Term, *_: object, **__: object) -> Term:
     """Return a reshape to the shape, which is known."""
     return x.reshape(shape=to.results[0].shape)
@@ -349,6 +357,7 @@ SELECT_OF_ONE_SHAPE = moving(
     "one shape", "what is chosen spread to the shape of the result", select_of_one_shape, same_operation=True
 )
 BRANCHES = moving("select", "a choice of every value", branches)
+REPEATED_BY_TILE = moving("tile", "repetitions along the axes", repeated_by_tile)
 FILLED = moving("broadcast", "one number, repeated", filled)
 RESHAPED = moving("reshape", "a reshape", reshaped)
 COMPUTED_BEFOREHAND = moving("constant", "a constant", computed_beforehand)

@@ -184,6 +184,7 @@ BROADCAST = Op(
     movement=Movement(),
     in_mil=False,
     support=Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.INTERNAL),
+    decompositions=lambda: (decompositions.movement.REPEATED_BY_TILE,),
     catalogued=False,
     gradient=lambda: gradients.moving.SPREAD,
 )

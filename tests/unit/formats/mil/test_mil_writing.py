@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.compiler.compile import compile_graph
+from aneforge.engine.execution.run import run
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.formats.mil import mil_files
 from aneforge.formats.mil.blob import BlobFile
@@ -53,6 +55,18 @@ def test_the_text_with_port_casts_and_states(golden: Golden) -> None:
     x = af.input((1, 4), name="x")
     graph = af.Graph({"sum": total + x, "x": x}, states={"total": total + x})
     golden(mil_text(graph, port_casts=True).text)
+
+
+@pytest.mark.parametrize("target", ["m1", "m4"])
+def test_what_compiling_makes_of_a_fill_is_written_with_its_bits(target: str, tmp_path: Path) -> None:
+    x = af.input((4, 1), name="x")
+    wide = af.Tensor(build("broadcast", {"x": x}, {"shape": (2, 4, 3)}))
+    graph = af.Graph({"y": wide + af.Tensor(build("fill", {}, {"shape": (4, 3), "value": 0.1}))})
+    compiled = compile_graph(graph, target)
+    read = load_mil(write_mil(compiled.graph, tmp_path)).graph()
+    given = {"x": np.array([[1.0], [-2.5], [1000.0], [0.1]])}
+    again = compile_graph(read, target)
+    assert np.array_equal(run(compiled.program, given).outputs["y"], run(again.program, given).outputs["y"])
 
 
 def test_the_form_of_every_composite() -> None:
