@@ -46,8 +46,8 @@ static size_t share_channel(const struct plan *plan, char *memory, struct channe
     const size_t taps = (size_t)plan->taps;
     channel->wide_factors = part(&share, taps, sizeof(double));
     channel->wide_kept_from = part(&share, taps, sizeof(double));
-    channel->factors = part(&share, taps, sizeof(float));
-    channel->kept_from = part(&share, taps, sizeof(float));
+    channel->factors = part(&share, taps + LANES, sizeof(float));
+    channel->kept_from = part(&share, taps + LANES, sizeof(float));
     channel->offsets = part(&share, taps, sizeof(int64_t));
     channel->planes = part(&share, depthwise_numbers(plan), sizeof(float));
     channel->halves = part(&share, (size_t)(depthwise_stretches(plan) * TOGETHER), sizeof(uint16_t));
@@ -167,11 +167,12 @@ typedef void (*summing)(const struct plan *, const struct channel *, const float
 /* How the sums of a channel go; null where it is left to the general way. */
 static summing choose_summing(const struct plan *plan, const struct channel *channel, const uint16_t *image, int32_t start) {
     uint16_t largest, least;
-    double sum = 0, kept_from = 0;
+    double sum = 0;
+    float kept_from = 0;
     measure_channel(image, plan->down.extent * plan->across.extent, &largest, &least);
     for (int64_t tap = 0; tap < plan->taps; tap++) {
-        sum += fabs(channel->wide_factors[tap]);
-        kept_from = fmax(kept_from, channel->wide_kept_from[tap]);
+        sum += fabsf(channel->factors[tap]);
+        kept_from = kept_from > channel->kept_from[tap] ? kept_from : channel->kept_from[tap];
     }
     const double bound = sum * decoded(largest) * (1 + 0x1p-20) + 0.5 * (double)plan->taps;
     if (!(bound + fabs((double)start) < SAFE_REACH)) return NULL;
@@ -181,16 +182,26 @@ static summing choose_summing(const struct plan *plan, const struct channel *cha
     return sum_doubles;
 }
 
+/* The taps of a channel as panel.h says, and the magnitudes from which on their partners are kept. */
 static void set_factors(const struct plan *plan, const uint16_t *weights, const struct channel *channel) {
+    for (int64_t tap = 0; tap < plan->taps; tap += LANES) {
+        uint16_t halves[LANES] = {0};
+        limit limits[LANES];
+        memcpy(halves, weights + tap, (size_t)at_most(plan->taps - tap, LANES) * sizeof *halves);
+        store_lanes(halves, channel->factors + tap, limits);
+        for (int lane = 0; lane < LANES; lane++) {
+            const int32_t least = DROPPED_UP_TO + 1 - exponent_of(halves[lane]);
+            const int always = (least <= LEAST_EXPONENT) | ((halves[lane] & 0x7FFFu) == 0);
+            channel->kept_from[tap + lane] = float_of_bits(choice(always, 0, (uint32_t)(127 + least) << 23));
+        }
+    }
+}
+
+/* ... in double. */
+static void widen_factors(const struct plan *plan, const uint16_t *weights, const struct channel *channel) {
     for (int64_t tap = 0; tap < plan->taps; tap++) {
-        const int32_t least = DROPPED_UP_TO + 1 - exponent_of(weights[tap]);
-        const bool always = least <= LEAST_EXPONENT || (weights[tap] & 0x7FFFu) == 0;
-        const double scaled = (double)decoded(weights[tap]) * 65536.0;
-        const uint32_t bits = bits_of_float((float)scaled);
-        channel->wide_kept_from[tap] = always ? 0.0 : double_of_bits((uint64_t)(1023 + least) << 52);
-        channel->wide_factors[tap] = scaled * (1.0 + 0x1p-41);
-        channel->kept_from[tap] = (float)channel->wide_kept_from[tap];
-        channel->factors[tap] = float_of_bits(scaled == 0 ? (bits & 0x80000000u) | STORED_ZERO : bits + 1);
+        channel->wide_factors[tap] = (double)decoded(weights[tap]) * 65536.0 * (1.0 + 0x1p-41);
+        channel->wide_kept_from[tap] = channel->kept_from[tap];
     }
 }
 
@@ -214,14 +225,18 @@ static bool convolve_channel(const struct plan *plan, int64_t image, int64_t num
     if (plan->special && plan->special[from] != START_PLAIN) return false;
     const int32_t start = plan->start ? plan->start[from] : 0;
     const uint16_t *const pixels = (const uint16_t *)plan->right + place;
-    set_factors(plan, (const uint16_t *)plan->left + number * plan->left_group, channel);
+    const uint16_t *const weights = (const uint16_t *)plan->left + number * plan->left_group;
+    set_factors(plan, weights, channel);
     const summing sum = choose_summing(plan, channel, pixels, start);
     if (!sum) return false;
+    if (sum == sum_doubles) widen_factors(plan, weights, channel);
     spread_channel(plan, pixels, channel);
+    struct gain gain = {0};
+    if (plan->behind.gain) gain = gain_of(&plan->behind, number);
     for (int64_t stretch = 0; stretch < depthwise_stretches(plan); stretch++) {
         int32_t totals[TOGETHER];
         sum(plan, channel, channel->planes + stretch * TOGETHER, start, totals);
-        leave_row(plan, number, totals, TOGETHER, channel->halves + stretch * TOGETHER);
+        leave_row(plan, &gain, totals, TOGETHER, channel->halves + stretch * TOGETHER);
     }
     uint16_t *const out = (uint16_t *)plan->out + image * plan->out_batch + number * plan->out_group;
     gather_rows(plan, channel->halves, out);

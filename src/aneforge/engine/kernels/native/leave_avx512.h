@@ -5,7 +5,6 @@
 #define ANEFORGE_LEAVE_AVX512_H
 
 #include <immintrin.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,20 +13,14 @@
 #define OWN_GAIN 1
 #define OWN_PASSING 1
 
-/* The numbers that float32 holds, with room for products. */
-static inline bool is_narrow(double value) {
-    return value == 0 || ((double)(float)value == value && fabs(value) > 0x1p-60 && fabs(value) < 0x1p60);
-}
-
 /* Sums of one row with gain and offset, rounded once.
  *
  * Where float32 holds gain and offset, one fused operation of them and of a sum below 2^24 units gives the exact result,
  * rounded to float32. Numbers halfway between two fp16 numbers are numbers of float32: a result that is none of them lies on
  * the same side of each as the exact one, and rounds to the same fp16 number. Zeros have the signs that they have in double.
  * Below 2^-14 halfway lies elsewhere. What is not decided so goes in double. */
-static inline void scale_row(const int32_t *units, int64_t count, double gain, double offset, uint16_t *halves) {
-    const bool narrow = is_narrow(gain) && is_narrow(offset);
-    const __m512 factor = _mm512_set1_ps((float)gain * 0x1p-16f), moved = _mm512_set1_ps((float)offset);
+static inline void scale_row(const int32_t *units, int64_t count, const struct gain *behind, uint16_t *halves) {
+    const __m512 factor = _mm512_set1_ps(behind->factor), moved = _mm512_set1_ps(behind->moved);
     for (int64_t i = 0; i < count; i += LANES) {
         const __m512i given = _mm512_loadu_si512(units + i);
         const __m512i result = _mm512_castps_si512(_mm512_fmadd_ps(_mm512_cvtepi32_ps(given), factor, moved));
@@ -40,7 +33,7 @@ static inline void scale_row(const int32_t *units, int64_t count, double gain, d
         const __m256i rounded =
             _mm512_cvtps_ph(_mm512_castsi512_ps(result), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         _mm256_storeu_si256((__m256i *)(halves + i), rounded);
-        if ((large | halfway | small) != 0 || !narrow) scale_sixteen(units + i, gain, offset, halves + i);
+        if ((large | halfway | small) != 0 || !behind->narrow) scale_sixteen(units + i, behind, halves + i);
     }
 }
 

@@ -164,17 +164,6 @@ static inline int64_t combined(const int32_t *sums, int32_t start, int32_t side)
     return (side ? second - third - sums[3 * size] : sums[0] + second + third) + start;
 }
 
-/* What gain and offset do to one row. */
-struct gain {
-    double gain, offset;
-};
-
-static inline struct gain gain_of(const struct aneforge_behind *behind, int64_t channel) {
-    const int64_t place = channel * behind->gain_row;
-    /* -0 changes no number that it is added to. */
-    return (struct gain){behind->gain[place], behind->offset ? behind->offset[place] : -0.0};
-}
-
 #ifndef OWN_LEAVING
 static inline void leave_lanes(const int32_t *units, uint16_t *halves) {
     for (int32_t i = 0; i < LANES; i++) halves[i] = half_of_units(units[i]);
@@ -182,29 +171,35 @@ static inline void leave_lanes(const int32_t *units, uint16_t *halves) {
 #endif
 
 #ifndef OWN_GAIN
-static inline void scale_row(const int32_t *units, int64_t count, double gain, double offset, uint16_t *halves) {
-    for (int64_t i = 0; i < count; i += LANES) scale_sixteen(units + i, gain, offset, halves + i);
+static inline void scale_row(const int32_t *units, int64_t count, const struct gain *behind, uint16_t *halves) {
+    for (int64_t i = 0; i < count; i += LANES) scale_sixteen(units + i, behind, halves + i);
 }
 #endif
 
 /* Sums of one row as they leave, some times sixteen: fp16, infinite from 2^15 on; or with gain and offset. */
-static void leave_row(const struct plan *plan, int64_t channel, const int32_t *units, int64_t count, uint16_t *halves) {
+static void leave_row(const struct plan *plan, const struct gain *gain, const int32_t *units, int64_t count,
+                      uint16_t *halves) {
     if (plan->behind.gain) {
-        const struct gain gain = gain_of(&plan->behind, channel);
-        scale_row(units, count, gain.gain, gain.offset, halves);
+        scale_row(units, count, gain, halves);
         return;
     }
     for (int64_t i = 0; i < count; i += LANES) leave_lanes(units + i, halves + i);
 }
 
+/* Gain and offset of every row of a panel, where there are any. */
+static void set_gains(const struct plan *plan, const struct region *region, int64_t first_row, struct gain *gains) {
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
+    for (int64_t row = 0; row < rows && plan->behind.gain; row++) gains[row] = gain_of(&plan->behind, channel + row);
+}
+
 /* Sums of a tile that are proved to stay below the edge, to their places. */
 static void leave_tile(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row,
-                       const int32_t *totals) {
-    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
+                       const struct gain *gains, const int32_t *totals) {
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS);
     const int64_t lanes = (region->tile_first[tile + 1] - region->tile_first[tile]) * LANES;
     uint16_t halves[PANEL_ROWS * TILE_LANES];
     for (int64_t row = 0; row < rows; row++)
-        leave_row(plan, channel + row, totals + row * TILE_LANES, lanes, halves + row * TILE_LANES);
+        leave_row(plan, &gains[row], totals + row * TILE_LANES, lanes, halves + row * TILE_LANES);
     store_tile(plan, region, tile, first_row, halves);
 }
 
@@ -219,12 +214,12 @@ static void leave_combined(const int32_t *totals, const int32_t *start, int32_t 
 }
 
 /* Gain and offset on sums before they are rounded, in the operations of `golden.apply_gain`: what is not a number is 0. */
-static void leave_gained(const struct plan *plan, const struct region *region, int64_t first_row, const double *wide,
-                         uint16_t *halves) {
-    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
+static void leave_gained(const struct plan *plan, const struct region *region, int64_t first_row,
+                         const struct gain *gains, const double *wide, uint16_t *halves) {
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS);
     const int32_t lanes = TILE_LANES * region->scale;
     for (int64_t row = 0; row < rows; row++) {
-        const struct gain gain = gain_of(&plan->behind, channel + row);
+        const struct gain gain = gains[row];
         for (int64_t first = row * lanes; first < (row + 1) * lanes; first += LANES) {
             double results[LANES];
             for (int32_t i = 0; i < LANES; i++) results[i] = wide[first + i] * gain.gain + gain.offset;

@@ -24,6 +24,7 @@ struct worker {
     int32_t *totals;  /* [panel][tile][sum], or of one tile where there is one block */
     double *reach;    /* likewise */
     uint8_t *failed;  /* [panel][tile] */
+    struct gain gains[PANEL_ROWS]; /* of the rows of one panel */
 #ifdef OWN_DOTS
     struct dots dots;
 #endif
@@ -105,14 +106,14 @@ static size_t task_bytes(const struct plan *plan) {
 }
 
 static void finish_tile(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row,
-                        int32_t rows, const int32_t *totals, bool failed) {
+                        int32_t rows, const struct gain *gains, const int32_t *totals, bool failed) {
     if (plan->element == ANEFORGE_INT8) {
         store_rows(plan, region, tile, first_row, totals, sizeof *totals);
         return;
     }
     const bool winograd = plan->layout == LAYOUT_WINOGRAD, widened = plan->unrounded || plan->behind.gain;
     if (!failed && !winograd && !plan->unrounded) {
-        leave_tile(plan, region, tile, first_row, totals);
+        leave_tile(plan, region, tile, first_row, gains, totals);
         return;
     }
     const int32_t count = rows * TILE_LANES * region->scale;
@@ -129,7 +130,7 @@ static void finish_tile(const struct plan *plan, struct region *region, int32_t 
     }
     if (!failed && !widened) leave_combined(totals, start, rows, halves);
     for (int32_t i = 0; i < count && failed && !widened; i++) halves[i] = leave_exact(wide[i]);
-    if (plan->behind.gain) leave_gained(plan, region, first_row, wide, halves);
+    if (plan->behind.gain) leave_gained(plan, region, first_row, gains, wide, halves);
     store_tile(plan, region, tile, first_row, halves);
 }
 
@@ -174,7 +175,7 @@ static void do_tile(const struct plan *plan, struct worker *worker, int64_t bloc
     if (block + 1 < plan->blocks) return;
     if (!*failed && direct && plan->special)
         *failed = zero_from_negative_zero(plan, region, tile, first_row, totals);
-    finish_tile(plan, region, tile, first_row, rows, totals, *failed);
+    finish_tile(plan, region, tile, first_row, rows, worker->gains, totals, *failed);
 }
 
 static void convert_block(const struct plan *plan, struct worker *worker, int64_t block, bool sorted) {
@@ -217,6 +218,7 @@ static bool run_dots(const struct plan *plan, struct worker *worker) {
     const int64_t place = plan->right_places[region->batch] + region->group * plan->right_group;
     if (dots->batch != region->batch) set_dots(plan, region->batch, dots);
     if (!dots->finite) return false;
+    set_gains(plan, region, 0, worker->gains);
     for (int32_t tile = 0; tile < region->tiles; tile++) {
         const int64_t begin = region->tile_first[tile] * LANES, end = region->tile_first[tile + 1] * LANES;
         const int64_t column = region->first_column + begin, columns = at_most(end, region->columns) - begin;
@@ -225,7 +227,7 @@ static bool run_dots(const struct plan *plan, struct worker *worker) {
         const double reach = start.reach + add_dots(plan, dots, right, columns, worker->totals);
         if (reach >= SAFE_REACH) return false;
         const bool negative = plan->special && zero_from_negative_zero(plan, region, tile, 0, worker->totals);
-        finish_tile(plan, region, tile, 0, 1, worker->totals, start.exact || negative);
+        finish_tile(plan, region, tile, 0, 1, worker->gains, worker->totals, start.exact || negative);
     }
     return true;
 #else
@@ -263,6 +265,7 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
             if (!plan->packed)
                 pack_panel(plan, region->batch, region->group, row, block, region->piece, region->pieces, memory);
             for (int32_t sum = 0; sum < plan->sums; sum++) prepare_runs(plan, worker, memory, sum, row);
+            set_gains(plan, region, row, worker->gains);
             for (int32_t tile = 0; tile < region->tiles; tile++)
                 do_tile(plan, worker, block, (row - first_row) / PANEL_ROWS, tile, row, memory, sorted);
         }
