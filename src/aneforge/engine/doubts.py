@@ -102,6 +102,8 @@ class Doubtful:
         """
         if largest >= self.least:
             return None
+        if not zeros:
+            return ()
         found = 0
         for zero in self.zeros:
             found |= int(self.flags[zero]) if zero in zeros else 0

@@ -24,7 +24,7 @@ from aneforge.engine.cuda.product_launches import After
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
 from aneforge.engine.dispatch import UNARY, arithmetic, round_operands
 from aneforge.engine.execution.epilogue import GAIN_OFFSET, Exact, Pointwise, along, build_gain, join, stage_of
-from aneforge.engine.execution.layers import placed, plain_stages, rounds_once
+from aneforge.engine.execution.layers import plain_stages, rounds_once
 from aneforge.engine.execution.run import engine_element
 from aneforge.engine.execution.run_products import for_channels, is_product, product_of
 from aneforge.engine.execution.values import Values
@@ -309,13 +309,13 @@ class Layers:
         if not labels.look:
             return
         flat = [one for value in operands.values() for one in as_list(value)]
-        for (place, _), value in zip(placed(step.layer), flat, strict=True):
-            if not isinstance(value, Tensor):
-                noted.magnitudes.append(step.magnitudes[place])
-            elif value.dtype != HALF:
+        for read, value in zip(step.read, flat, strict=True):
+            if not isinstance(read, str):
+                noted.magnitudes.append(read)
+            elif cast("Tensor", value).dtype != HALF:
                 noted.magnitudes.append(0.0)
             else:
-                noted.magnitudes.append(build.find_extremes(value).largest)
+                noted.magnitudes.append(build.find_extremes(cast("Tensor", value)).largest)
         reach = labels.reach
         if reach is not None and reach.most is None:
             noted.most = self.note_most(reach.op, cast("Tensor", flat[1]), transposed=reach.transposed)

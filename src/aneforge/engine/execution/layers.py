@@ -113,8 +113,8 @@ class Step:
     """Operands that are constants."""
     compute: Compute
     labels: Labels
-    magnitudes: Mapping[str, float]
-    """The largest magnitudes of the constants."""
+    read: tuple[str | float, ...]
+    """Every operand whose values labels look at: the name of a value, or the largest magnitude of a constant."""
     warning: str | None
     """What is known to come out wrong."""
     given: bool
@@ -165,10 +165,7 @@ class Step:
         labels = self.labels
         if not labels.look:
             return ()
-        magnitudes = [
-            values.magnitude(ref.name) if isinstance(ref, Value) else self.magnitudes[place]
-            for place, ref in placed(self.layer)
-        ]
+        magnitudes = [values.magnitude(one) if isinstance(one, str) else one for one in self.read]
         return labels.doubts(magnitudes, list(operands.values()))
 
 
@@ -207,7 +204,7 @@ def gain_offset_step(layer: Layer, program: Program, held: Mapping[str, Array]) 
     def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
         return (stages.run(cast("Array", operands["input"]), notes.doubts),)
 
-    return Step(layer, held, compute, Labels(label_of_affine(layer, program, behind)), {}, None, given=False)
+    return Step(layer, held, compute, Labels(label_of_affine(layer, program, behind)), (), None, given=False)
 
 
 def label_of_affine(layer: Layer, program: Program, behind: Stages) -> Label:
@@ -241,7 +238,7 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     )
     known = label_of_product(layer, call, product, stages, target)
     labels = Labels(known, special=True, reach=reach)
-    return Step(layer, held, compute, labels, magnitudes_of(held), None, given=False)
+    return Step(layer, held, compute, labels, read_by(layer, held), None, given=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +358,7 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
     warning = label_wrong_join(layer, program)
     text = None if warning is None else f"{layer.name}: {warning.reason}"
     copies = found.entry.copies and not behind.functions
-    return Step(layer, held, compute, labels, magnitudes_of(held), text, call.op in TAKEN_AS_GIVEN, copies)
+    return Step(layer, held, compute, labels, read_by(layer, held), text, call.op in TAKEN_AS_GIVEN, copies)
 
 
 def fused_pairs(layer: Layer, call: Call, behind: Stages) -> Fused | None:
@@ -383,9 +380,9 @@ def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[st
     return Labels(known, special=True, among_zeros=None if among is None else partial(among, **attributes))
 
 
-def magnitudes_of(constants: Mapping[str, Array]) -> dict[str, float]:
-    """Return the largest magnitudes of constants."""
-    return {name: magnitude_of(array) for name, array in constants.items()}
+def read_by(layer: Layer, held: Mapping[str, Array]) -> tuple[str | float, ...]:
+    """Return what a layer reads: names of values, and the largest magnitudes of its constants."""
+    return tuple(ref.name if isinstance(ref, Value) else magnitude_of(held[place]) for place, ref in placed(layer))
 
 
 def typed_operands(layer: Layer, call: Call) -> dict[str, Any]:
