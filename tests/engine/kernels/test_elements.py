@@ -62,6 +62,19 @@ def test_conversion_of_any_bits(path: str, seed: int, dtype: type[np.floating[An
 
 
 @on_every_path
+def test_what_a_host_hands_over_is_rounded_as_numpy_rounds(path: str) -> None:
+    drawn = np.random.default_rng(0).integers(0, 2**32, 300_003, np.uint32).view(np.float32)
+    signalling = np.array([0x7F800001, 0xFF812345], np.uint32).view(np.float32)
+    for every in (around_every_boundary(np.float32), drawn, signalling):
+        small = every[np.abs(every) < 65520]  # the others are NumPy's
+        for values in (every, small, small[:0], small[::2]):
+            with using(path=path), np.errstate(all="ignore"):
+                given = elements.hand_over(values)
+            with np.errstate(all="ignore"):
+                assert np.array_equal(given.view(np.uint16), values.astype(np.float16).view(np.uint16))
+
+
+@on_every_path
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_a_table_is_the_function_for_every_number(path: str, name: str) -> None:
     function = ACTIVATIONS[name]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.callsite import warn
+from aneforge.engine.kernels import elements
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning, UnknownNameError
 from aneforge.ops.types import is_float, numpy_dtype, numpy_dtypes, value_range
 
@@ -41,7 +42,7 @@ def hand_over(what: str, value: object, kind: TensorType, element: np.dtype[Any]
     array = expect_fitting(what, value, kind)
     passed: list[str] = []
     with np.errstate(over="call", call=lambda error, _: passed.append(error)):  # costs nothing where nothing overflows
-        handed = array.astype(element)
+        handed = elements.hand_over(array) if element == np.float16 else array.astype(element)
     if passed:
         warn_of_infinities(what.partition(" : ")[0], array, handed)  # the name without its type
     return handed

@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 7
+#define ANEFORGE_INTERFACE 8
 
 /* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
@@ -95,6 +95,9 @@ ANEFORGE_EXPORT int32_t aneforge_from_float(const float *values, uint16_t *out, 
                                             int32_t threads);
 ANEFORGE_EXPORT int32_t aneforge_from_double(const double *values, uint16_t *out, int64_t count, int32_t path,
                                              int32_t threads);
+/* Ties to even; inexact where one overflows or is not finite: that is left to the host. */
+ANEFORGE_EXPORT int32_t aneforge_from_host(const float *values, uint16_t *out, int64_t count, int32_t path,
+                                           int32_t threads);
 /* out[i] = table[values[i]], a table of 65,536 entries. */
 ANEFORGE_EXPORT int32_t aneforge_lookup(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count,
                                         int32_t path, int32_t threads);

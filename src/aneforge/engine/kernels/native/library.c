@@ -47,7 +47,7 @@ const char *aneforge_path(int32_t path) {
     return found ? found->name : NULL;
 }
 
-enum operation { FROM_FLOAT, FROM_DOUBLE, LOOKUP };
+enum operation { FROM_FLOAT, FROM_DOUBLE, FROM_HOST, LOOKUP };
 
 struct elements {
     enum operation operation;
@@ -56,13 +56,18 @@ struct elements {
     const uint16_t *table;
     uint16_t *out;
     int64_t length, next;
+    int32_t status;
 };
 
-static void do_part(const struct elements *job, int64_t first, int64_t count) {
+static void do_part(struct elements *job, int64_t first, int64_t count) {
     uint16_t *const out = job->out + first;
     switch (job->operation) {
         case FROM_FLOAT: job->path->from_float((const float *)job->x + first, out, count); break;
         case FROM_DOUBLE: job->path->from_double((const double *)job->x + first, out, count); break;
+        case FROM_HOST:
+            if (!job->path->from_host((const float *)job->x + first, out, count))
+                __atomic_store_n(&job->status, ANEFORGE_INEXACT, __ATOMIC_RELAXED);
+            break;
         case LOOKUP: job->path->lookup((const uint16_t *)job->x + first, job->table, out, count); break;
     }
 }
@@ -82,7 +87,7 @@ static int32_t run_elements(struct elements *job, int32_t path, int32_t threads)
     if (!job->path) return ANEFORGE_NO_PATH;
     const int64_t useful = job->length / ELEMENTS_PER_THREAD + 1;
     in_parallel(useful < threads ? (int32_t)useful : threads, do_parts, job);
-    return ANEFORGE_OK;
+    return job->status;
 }
 
 int32_t aneforge_from_float(const float *values, uint16_t *out, int64_t count, int32_t path, int32_t threads) {
@@ -92,6 +97,11 @@ int32_t aneforge_from_float(const float *values, uint16_t *out, int64_t count, i
 
 int32_t aneforge_from_double(const double *values, uint16_t *out, int64_t count, int32_t path, int32_t threads) {
     struct elements job = {.operation = FROM_DOUBLE, .x = values, .out = out, .length = count};
+    return run_elements(&job, path, threads);
+}
+
+int32_t aneforge_from_host(const float *values, uint16_t *out, int64_t count, int32_t path, int32_t threads) {
+    struct elements job = {.operation = FROM_HOST, .x = values, .out = out, .length = count};
     return run_elements(&job, path, threads);
 }
 

@@ -76,6 +76,17 @@ static inline uint16_t half_of_float(float value) {
     return (uint16_t)(((bits >> 16) & 0x8000u) | result);
 }
 
+/* Round a number below 65520 to fp16, ties to even, as a host rounds what it hands over. Below 2^-14 the sum with 1/2, whose
+ * last place is that of the subnormals, rounds. */
+static inline uint16_t half_of_host(float value) {
+    const uint32_t bits = bits_of_float(value);
+    const uint32_t magnitude = bits & 0x7FFFFFFFu;
+    const uint32_t normal = ((magnitude + 0xFFFu + (magnitude >> 13 & 1u)) >> 13) - (112u << 10);
+    const int small = magnitude < 0x38800000u; /* below 2^-14 */
+    const uint32_t subnormal = bits_of_float(float_of_bits(choice(small, magnitude, 0u)) + 0.5f) - bits_of_float(0.5f);
+    return (uint16_t)(((bits >> 16) & 0x8000u) | choice(small, subnormal, normal));
+}
+
 /* The steps of `rounding.to_fp16`, which rounds `scaled + 0.5` before it cuts: both give the same for every number. */
 static inline uint16_t half_of_double(double value) {
     const uint64_t bits = bits_of_double(value);

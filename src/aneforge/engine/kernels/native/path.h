@@ -16,6 +16,7 @@ struct path {
     void (*run_depthwise)(struct plan *plan, char *memory);
     void (*from_float)(const float *values, uint16_t *out, int64_t count);
     void (*from_double)(const double *values, uint16_t *out, int64_t count);
+    bool (*from_host)(const float *values, uint16_t *out, int64_t count);
     void (*lookup)(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count);
     void (*pairs)(const struct aneforge_pairs *job, int64_t first_run, int64_t runs, int64_t first, int64_t count);
     void (*distances)(const struct aneforge_distances *job, int64_t run, int64_t first, int64_t count);

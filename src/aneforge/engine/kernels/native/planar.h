@@ -18,6 +18,17 @@ static void from_double(const double *values, uint16_t *out, int64_t count) {
     for (int64_t i = 0; i < count; i++) out[i] = half_of_double(values[i]);
 }
 
+/* ... ties to even; false where one overflows or is not finite. */
+static bool from_host(const float *values, uint16_t *out, int64_t count) {
+    uint32_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t magnitude = bits_of_float(values[i]) & 0x7FFFFFFFu;
+        most = magnitude > most ? magnitude : most;
+        out[i] = half_of_host(values[i]);
+    }
+    return float_of_bits(most) < 65520.0f;
+}
+
 static void lookup(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count) {
     for (int64_t i = 0; i < count; i++) out[i] = table[values[i]];
 }

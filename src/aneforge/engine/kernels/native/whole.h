@@ -18,6 +18,7 @@
         .run_depthwise = run_depthwise, \
         .from_float = from_float, \
         .from_double = from_double, \
+        .from_host = from_host, \
         .lookup = lookup, \
         .pairs = pairs, \
         .distances = distances, \
