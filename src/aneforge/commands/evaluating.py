@@ -468,16 +468,19 @@ def expect_good(one: Finished, *, fatal: bool) -> int:
     """
     result = decode(one.content)
     for bad in result.bad if fatal else ():
-        raise GraphError("a sample is bad", operation=f"sample {bad.name}", seen=bad.reason)
+        raise GraphError(f"a bad sample: {bad.reason}", operation=f"sample {bad.name}")
     return len(result.samples) + len(result.bad)
 
 
 def no_sample(summary: Summary, failed: Sequence[FailedShard]) -> GraphError:
     """Return the error for a run without any result."""
-    reasons = [f"{one.name}: {one.reason}" for one in summary.bad[:1]] + [one.reason for one in failed[:1]]
-    return GraphError(
-        f"no sample could be run ({len(summary.bad)} are bad)", seen=reasons[0] if reasons else "no sample in the data"
-    )
+    if summary.bad:
+        first = summary.bad[0]
+        listed = f"({len(summary.bad)} are bad); the first is {first.name}: {first.reason}"
+        return GraphError(f"no sample could be run {listed}")
+    if failed:
+        return GraphError(f"no sample could be run: {failed[0].reason}")
+    return GraphError("no sample could be run", seen="no sample in the data")
 
 
 @dataclass(frozen=True, slots=True)

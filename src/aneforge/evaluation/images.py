@@ -119,7 +119,7 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
     """Return an image as a model takes it: channels, height, width, in float32.
 
     Raises:
-        BadSampleError: It is an incomplete image, or has another size than the input.
+        BadSampleError: It cannot be read, or has another size than the input.
     """
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - an extra
 
@@ -130,12 +130,13 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
         with Image.open(io.BytesIO(content)) as opened:
             image = cropped(resized(opened.convert(MODES[channels]), options.resize), options.crop)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadSampleError("an incomplete image", seen=str(error).partition(" <_io")[0]) from None
+        reason = str(error).partition(" <_io")[0]
+        raise BadSampleError(f"the image cannot be read: {reason}") from None
     if (image.height, image.width) != (height, width):
         raise BadSampleError(
             "the image has another size than the input",
             seen=f"{image.height} × {image.width}",
-            limit=f"{height} × {width}",
+            limit=f"height × width of {height} × {width}",
             remedy=f"--resize {height},{width}, or --resize {max(height, width)} --crop {height},{width}",
         )
     values = np.asarray(image, np.float32).reshape(height, width, channels).transpose(2, 0, 1) / np.float32(

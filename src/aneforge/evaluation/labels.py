@@ -99,7 +99,10 @@ def expect_labels(given: object, count: int, place: Location | None = None) -> t
         array = array[:, 0]
     if array.ndim != 1 or len(array) != count:
         raise GraphError(
-            "the labels do not fit the data", location=place, seen=f"{len(array)} labels", limit=f"{count} samples"
+            "the labels do not fit the data",
+            location=place,
+            seen=f"{len(array)} labels",
+            limit=f"one for each of {count} samples",
         )
     if array.dtype.kind not in "iu" or (array.size and int(array.min()) < 0):
         raise GraphError("a label is not the number of a class", location=place, seen=array.dtype, limit="0, 1, 2, …")

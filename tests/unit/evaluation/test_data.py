@@ -69,7 +69,9 @@ def test_images_are_resized_cropped_and_normalised_as_asked() -> None:
     small = Image.fromarray(pixels).resize((6, 4), Image.Resampling.BILINEAR)
     resized = decode_image(written.getvalue(), (3, 4, 6), ImageOptions(resize=(4,), scale=1.0))
     np.testing.assert_array_equal(resized, np.asarray(small, np.float32).transpose(2, 0, 1))
-    with pytest.raises(BadSampleError, match=r"got 8 × 12, limit 4 × 6\).*--resize 4,6, or --resize 6 --crop"):
+    with pytest.raises(
+        BadSampleError, match=r"got 8 × 12, expected height × width of 4 × 6\).*--resize 4,6, or --resize 6 --crop"
+    ):
         decode_image(written.getvalue(), (3, 4, 6), ImageOptions())
     with pytest.raises(BadSampleError, match="the input does not take images"):
         decode_image(written.getvalue(), (5,), ImageOptions())
@@ -91,7 +93,7 @@ def test_broken_and_missing_images_are_counted_and_listed(capsys: pytest.Capture
     bad = json.loads(Path("a.json").read_text())["answer"][0]["summary"]["bad"]
     assert [one["name"] for one in bad] == ["0/cut.png", "0/text.jpg", "1/gone.png"]
     assert main.run([*command, "--fail-on-bad-sample"]) == 2
-    assert "sample 0/cut.png: a sample is bad" in capsys.readouterr().err
+    assert "sample 0/cut.png: a bad sample: the image cannot be read: " in capsys.readouterr().err
 
 
 def test_images_that_do_not_fit_are_one_error() -> None:
@@ -128,7 +130,10 @@ def test_a_table_gives_what_its_rows_give(suffix: str) -> None:
     assert found.summary == evaluate(classifier(), listed, [FIRST]).summary
     images = pa.table({"image": [{"bytes": b"none", "path": "a"}], "label": [0]})
     importlib.import_module("pyarrow.parquet").write_table(images, "images.parquet")
-    with pytest.raises(GraphError, match=r"no sample could be run.*an incomplete image"):
+    with pytest.raises(
+        GraphError,
+        match=r"no sample could be run \(1 are bad\); the first is .*: the image cannot be read: cannot identify",
+    ):
         evaluate(colours(), "images.parquet", FIRST)
     with pytest.raises(GraphError, match=r"inputs have no data.*missing x, z; the columns are image, label"):
         evaluate(af.Graph({"y": af.input((1, 2), name="x") + af.input((1, 2), name="z")}), "images.parquet", FIRST)

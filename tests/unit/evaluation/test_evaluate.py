@@ -263,7 +263,7 @@ def test_bad_samples_are_listed_and_the_others_go_on() -> None:
     assert found.summary.samples == 2
     assert [bad.sample for bad in found.summary.bad] == [1, 2]
     assert "input 'x' has another shape (got [2, 4, 5], expected [2, 4, 4])" in found.summary.bad[0].reason
-    with pytest.raises(GraphError, match="sample 1: a sample is bad"):
+    with pytest.raises(GraphError, match="sample 1: a bad sample: "):
         evaluate(classifier(), values, FIRST, fail_on_bad_sample=True)
     with pytest.raises(GraphError, match="no sample could be run"):
         evaluate(classifier(), values[1:3], FIRST)
