@@ -211,5 +211,5 @@ def read(path: Path) -> ValidatorsFile:
             )
     for kind, validator in found.kinds.items():
         if isinstance(validator, str) and validator not in {*found.validators, *found.internal}:
-            raise DataFileError(f"{path.name}: kind {kind!r} names the validator {validator!r}, which there is not")
+            raise DataFileError(f"{path.name}: kind {kind!r} names the validator {validator!r}, which does not exist")
     return found

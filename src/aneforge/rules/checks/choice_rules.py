@@ -52,7 +52,7 @@ def drawn_range(subject: Subject) -> Iterator[Seen]:
 
     Remedy: give a lower end below the upper one; for a constant use a fill.
 
-    It holds where the host draws the numbers too, so that a graph is refused everywhere or nowhere for it.
+    This holds where the host draws the numbers too, so that a graph is refused either everywhere or nowhere.
     """
     low, high = number(subject, "low"), number(subject, "high")
     if low is not None and high is not None and not low < high:

@@ -215,7 +215,7 @@ def unknown_stride(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-EMIT-004", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
 def kernel_memory(subject: Subject) -> Iterator[Seen]:
-    """The kernel cannot be shared out between tasks: {seen}.
+    """The kernel cannot be split between tasks: {seen}.
 
     Remedy: use fewer input channels, or no groups.
     """
@@ -260,7 +260,7 @@ def unknown_product(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-EMIT-009", Severity.REJECT, bound=KNOWN, relation=Relation.NEVER, ops={EMISSION})
 def unknown_move(subject: Subject) -> Iterator[Seen]:
-    """No program of this change of place is known: {seen}.
+    """No program of this data movement is known: {seen}.
 
     Remedy: join along channels or rows, cut at multiples of 32 columns, exchange channels with rows.
     """
