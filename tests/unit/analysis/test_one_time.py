@@ -78,7 +78,7 @@ def test_every_door_gives_one_number(build: Callable[[], af.Tensor], chip: str, 
     assert (reported.latency.low, reported.latency.high) == pytest.approx((expected.low, expected.high), abs=1e-3)
     assert reported.latency.route == expected.route == expected.machine.route
     planned = af.plan_chaining([model.program], chip) if place_of(chip).chip else None
-    assert planned is None or planned.expected_us == round(expected.machine.dispatch, 1)
+    assert planned is None or planned.expected_us == expected.machine.dispatch
     assert planned is None or planned.route == expected.route
 
 

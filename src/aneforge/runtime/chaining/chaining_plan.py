@@ -158,7 +158,7 @@ class ChainingPlan:
         own = f"; programs of a single layer, timed as a whole: {self.own_programs}" if self.own_programs else ""
         head = (
             f"{self.chip}: {format_count(self.dispatches)}, {self.expected_us:.0f} µs each "
-            f"({range_text(self.dispatch_us)}) by {self.route}; {self.basis} {self.source}{own}"
+            f"({span_text(self.dispatch_us)}) by {self.route}; {self.basis} {self.source}{own}"
         )
         others = (f"by another route: {one}" for one in self.other_routes)
         return "\n".join([head, *others, *map(str, self.options), *map(str, self.times), self.answer])
@@ -217,10 +217,10 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
         known.name,
         now,
         own,
-        rounded(machine.dispatch_interval),
+        machine.dispatch_interval,
         called.text,
         options,
-        round(machine.dispatch, 1),
+        machine.dispatch,
         called.basis,
         machine.route,
         other_routes(known.key),
