@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.commands.hwx_files import lint
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.container import Direction, Segment
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
+from aneforge.formats.hwx.emission.activation_tables import table_bytes
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
@@ -368,15 +370,8 @@ def later_operations() -> dict[str, Tensor]:
     }
 
 
-TABLED = {"sigmoid", "rsqrt", "leaky relu", "at least"}
-LATER = {
-    "h14": {"repeated", "repeated first"},
-    "h15": set[str](),
-    "h16": TABLED,
-    "h17": TABLED,
-    "h18": TABLED,
-}
-"""Targets of later generations, and what is refused there: by h14 for its two tasks, by others for their constants."""
+LATER = {"h14": {"repeated", "repeated first"}, **dict.fromkeys(("h15", "h16", "h17", "h18"), frozenset[str]())}
+"""Targets of later generations, and what is refused there: by h14 for its two tasks."""
 
 
 @pytest.mark.parametrize("target", LATER)
@@ -401,6 +396,27 @@ def test_later_generations_have_a_file_of_one_task_for_an_elementwise_layer(targ
         assert read.program.text_words == 4 + task.size
         assert read.words[0] == (target != "h14")
         assert read.program.debug_events == 16 + (target == "h14")
+
+
+@pytest.mark.parametrize("target", ["h15", "h16", "h17", "h18"])
+def test_tables_of_later_generations_are_where_their_files_have_constants(target: str, tmp_path: Path) -> None:
+    """The segment's name and base register are those of programs of H16 (hwx-programs, section 1.4)."""
+    path = tmp_path / "tanh.hwx"
+    path.write_bytes(write_bytes(af.hwx.emit(source(*MAP).tanh(), target).files[0].container))
+    container = read_bytes(path.read_bytes())
+    own = target != "h15"
+    name = "__KERN_0/__kern_0" if own else "__TEXT/__const"
+    section = container.constants[name]
+    assert bytes(section.content or b"") == table_bytes("tanh")
+    assert list(container.constants) == ([name, "__TEXT/__const"] if own else [name])
+    (task,) = af.hwx.tasks_of(container)
+    slot = task.slot("kernel_source.table_base")
+    assert {2 * base.index: base.address for base in container.program.bases}[slot or 0] == section.address
+    assert slot == (32 if own else 4)
+    assert [one.value for one in container.symbols if one.name.startswith("K")] == [section.address]
+    assert container.sections[container.symbols[0].section - 1] == section
+    assert not lint(path)
+    assert [node.op.name for node in af.load_model(path).nodes] == ["input", "tanh"]
 
 
 def test_layers_of_later_generations_that_are_several_tasks_are_refused() -> None:

@@ -3,7 +3,8 @@
 Every rule about chained programs was checked by taking 19 real files apart and assembling them again, byte for byte.
 Inferred is the place of scratch memory: v7 has it after the tasks, and the other styles are taken to as well. Of framed
 programs (later generations) no whole file was seen, only their program states (hwx-programs): segments and symbols are
-taken to be those of v9.
+taken to be those of v9. Of the segment in which some of them have their constants, its name is known and the base
+register that it has after two ports; its place beside the tasks and its access are inferred.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ RELATIVE_WORD = 0x0500_0000
 """A relocation of four bytes, relative, against a section."""
 NAMED, TYPE_STAB, SHAPE_STAB = 0xF, 0x80, 0x20
 OUTPUT_SUFFIX = "@output"
-TEXT_KEY, SCRATCH_KEY = "/text", "/scratch"
+TEXT_KEY, SCRATCH_KEY, CONSTANTS_KEY = "/text", "/scratch", "/constants"
 """Keys of regions beside the names of ports."""
 SHAPE_NUMBERS = 5
 """Type numbers that the text of a shape takes: one for itself, one for each axis."""
@@ -184,7 +185,7 @@ class FramedProgram:
     items: tuple[TaggedItem, ...] = ()
     """Items before the largest estimate."""
     own_constants: bool = False
-    """Constants are in a segment of their own, of which no file was seen."""
+    """Constants are in a segment of their own, whose base register follows those of the ports."""
 
 
 TEN_THOUSAND = TaggedItem(7, 0x461C_4000)
@@ -295,53 +296,102 @@ def assemble(parts: Parts, style: Style) -> Container:
     table_at = HEADER.size + sum(len(encode_body(body)) for body in draft)
     strings_at = table_at + SYMBOL.size * len(symbols.symbols)
     relocations_at = round_up(strings_at + symbols.string_size, RELOCATION.size)
-    text_at = round_up(relocations_at + RELOCATION.size * len(parts.relocations), PAGE)
+    contents_at = round_up(relocations_at + RELOCATION.size * len(parts.relocations), PAGE)
     final: tuple[Body, ...] = (
-        *place_segments(parts, style, addresses, text_at, relocations_at if parts.relocations else 0),
+        *place_segments(parts, style, addresses, contents_at, relocations_at if parts.relocations else 0),
         *bodies,
         replace(symbols, offset=table_at, string_offset=strings_at),
     )
     commands = tuple(LoadCommand(body, len(encode_body(body))) for body in final)
-    return Container(Header(parts.cpu_subtype), commands, text_at + text_segment_size(parts))
+    return Container(
+        Header(parts.cpu_subtype), commands, contents_at + own_segment_size(parts) + text_segment_size(parts)
+    )
 
 
 def place_addresses(parts: Parts, style: Style) -> Addresses:
     """Return the address of everything: regions of whole pages, one after the other."""
     text: list[tuple[str, int]] = [(TEXT_KEY, text_segment_size(parts))]
     scratch = [(SCRATCH_KEY, parts.scratch)] if parts.scratch else []
+    constants = [(CONSTANTS_KEY, len(parts.constants))] if has_own_segment(parts) else []
     ports = [(port.name, port.size) for port in parts.ports]
     at = FIRST_ADDRESS
     found: dict[str, int] = {}
-    for key, size in (*text, *scratch, *ports) if style.text_first else (*ports, *scratch, *text):
+    ordered = (*constants, *text, *scratch, *ports) if style.text_first else (*ports, *scratch, *constants, *text)
+    for key, size in ordered:
         found[key] = at
         at += round_up(size, PAGE)
     return Addresses(
         text=found[TEXT_KEY],
-        constants=found[TEXT_KEY] + constants_place(parts),
+        constants=found.get(CONSTANTS_KEY, found[TEXT_KEY] + constants_place(parts)),
         scratch=found.get(SCRATCH_KEY, 0),
         ports={port.name: found[port.name] for port in parts.ports},
     )
 
 
+def has_own_segment(parts: Parts) -> bool:
+    """Tell whether the constants of a program are in a segment of their own."""
+    generation = generations().get(parts.cpu_subtype)
+    known = None if generation is None else FRAMED_PROGRAMS.get(generation)
+    return known is not None and known.own_constants and bytes(parts.constants) != NO_CONSTANTS
+
+
+def own_segment_size(parts: Parts) -> int:
+    """Return the bytes of the segment of constants; 0 where they are beside the tasks."""
+    return round_up(len(parts.constants), PAGE) if has_own_segment(parts) else 0
+
+
 def constants_place(parts: Parts) -> int:
-    """Return the place of the constants in their segment."""
+    """Return the place of the constants in the segment of tasks."""
     return round_up(len(parts.text), 1 << CONSTANT_ALIGNMENT)
 
 
+def constants_beside(parts: Parts) -> memoryview:
+    """Return the constants that are beside the tasks: those of a program without any where it has them elsewhere."""
+    return memoryview(NO_CONSTANTS) if has_own_segment(parts) else parts.constants
+
+
 def text_segment_size(parts: Parts) -> int:
-    """Return the bytes of the segment of tasks and constants."""
-    return round_up(constants_place(parts) + len(parts.constants), PAGE)
+    """Return the bytes of the segment of tasks and of the constants beside them."""
+    return round_up(constants_place(parts) + len(constants_beside(parts)), PAGE)
 
 
 def place_segments(
-    parts: Parts, style: Style, addresses: Addresses, text_at: int, relocations_at: int
+    parts: Parts, style: Style, addresses: Addresses, contents_at: int, relocations_at: int
 ) -> tuple[Segment, ...]:
-    """Return the segments in the order of the file, for a place of the tasks and one of the relocations."""
+    """Return the segments in the order of the file, for a place of what they hold and one of the relocations."""
     zero = Segment(name="__PAGEZERO", address=0, size=PAGE, flags=4)
-    text = text_segment(parts, style, addresses, text_at, relocations_at)
+    constants = (constants_segment(parts, addresses, contents_at),) if has_own_segment(parts) else ()
+    text = text_segment(parts, style, addresses, contents_at + own_segment_size(parts), relocations_at)
     ports = tuple(port_segment(port, addresses.ports[port.name]) for port in parts.ports)
     scratch = (scratch_segment(parts.scratch, addresses.scratch),) if parts.scratch else ()
-    return (zero, text, *scratch, *ports) if style.text_first else (zero, *ports, *scratch, text)
+    if style.text_first:
+        return (zero, *constants, text, *scratch, *ports)
+    return (zero, *ports, *scratch, *constants, text)
+
+
+def constants_segment(parts: Parts, addresses: Addresses, at: int) -> Segment:
+    """Return the segment of constants that are not beside the tasks."""
+    section = Section(
+        name="__kern_0",
+        segment="__KERN_0",
+        address=addresses.constants,
+        size=len(parts.constants),
+        file_offset=at,
+        alignment=CONSTANT_ALIGNMENT,
+        flags=0x26,
+        content=parts.constants,
+    )
+    size = own_segment_size(parts)
+    return Segment(
+        name="__KERN_0",
+        address=addresses.constants,
+        size=size,
+        file_offset=at,
+        file_size=size,
+        protection=(1, 1),
+        flags=4,
+        sections=(section,),
+    )
 
 
 def text_segment(parts: Parts, style: Style, addresses: Addresses, at: int, relocations_at: int) -> Segment:
@@ -358,15 +408,16 @@ def text_segment(parts: Parts, style: Style, addresses: Addresses, at: int, relo
         relocations=tuple(Relocation(place, info) for place in parts.relocations),
         content=parts.text,
     )
+    beside = constants_beside(parts)
     constants = Section(
         name="__const",
         segment="__TEXT",
-        address=addresses.constants,
-        size=len(parts.constants),
+        address=addresses.text + constants_place(parts),
+        size=len(beside),
         file_offset=at + constants_place(parts),
         alignment=CONSTANT_ALIGNMENT,
         flags=0x26,
-        content=parts.constants,
+        content=beside,
     )
     size = text_segment_size(parts)
     return Segment(
@@ -405,13 +456,14 @@ def scratch_segment(size: int, address: int) -> Segment:
 
 
 def constants_ordinal(parts: Parts, style: Style) -> int:
-    """Return the number of the section of constants, from 1."""
-    return 2 if style.text_first else len(parts.ports) + bool(parts.scratch) + 2
+    """Return the number of the section of constants, from 1: before that of the tasks in a segment of its own."""
+    before = 0 if style.text_first else len(parts.ports) + bool(parts.scratch)
+    return before + (1 if has_own_segment(parts) else 2)
 
 
 def port_ordinal(parts: Parts, style: Style, place: int) -> int:
     """Return the number of the section of a port, from 1."""
-    return place + (3 + bool(parts.scratch) if style.text_first else 1)
+    return place + (3 + bool(parts.scratch) + has_own_segment(parts) if style.text_first else 1)
 
 
 def program_state(parts: Parts, style: Style, addresses: Addresses) -> ProgramState:
@@ -456,17 +508,14 @@ def build_framed_program(parts: Parts, known: FramedProgram, addresses: Addresse
     """Return a program whose tasks follow one another in frames; ports have registers in the order of addresses.
 
     Raises:
-        HwxError: It has constants or scratch memory, and no file says where they are.
+        HwxError: It has scratch memory, and no file says where that is.
     """
-    if parts.scratch or (known.own_constants and bytes(parts.constants) != NO_CONSTANTS):
-        raise HwxError(
-            "where programs of this generation have scratch memory or constants is not known",
-            seen=f"{parts.scratch} bytes of scratch, {len(parts.constants)} of constants",
-        )
-    registers = [(0, addresses.text), (FRAMED_CONSTANTS, addresses.constants)]
-    registers += [
-        (known.first_port + FRAMED_STEP * place, addresses.ports[port.name]) for place, port in enumerate(parts.ports)
-    ]
+    if parts.scratch:
+        raise HwxError("where programs of this generation have scratch memory is not known", seen=parts.scratch)
+    placed = [addresses.ports[port.name] for port in parts.ports]
+    placed += [addresses.constants] if has_own_segment(parts) else []
+    registers = [(0, addresses.text), (FRAMED_CONSTANTS, addresses.text + constants_place(parts))]
+    registers += [(known.first_port + FRAMED_STEP * place, address) for place, address in enumerate(placed)]
     items = (*known.items, TaggedItem(LARGEST_ESTIMATE, parts.largest_estimate))
     return ProgramState(
         flavor=FRAMED,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.errors import HwxError
-from aneforge.formats.hwx.assembly import FRAMED_PROGRAMS, NO_CONSTANTS
+from aneforge.formats.hwx.assembly import NO_CONSTANTS
 from aneforge.formats.hwx.emission.activation_tables import line_bytes, line_table, table_bytes
 from aneforge.formats.hwx.emission.framed_tasks import build_framed_binary, build_framed_table, framed_one_source
 from aneforge.formats.hwx.emission.planar_tasks import OPERATIONS
@@ -92,13 +92,7 @@ GAINS = {"gain": "pe.scale", "offset": "pe.bias"}
 def with_table(
     generation: int, extent: Extent, source: Value, table: bytes, *, epsilon: float | None = None
 ) -> SingleTask:
-    """Return the task of a table, which is its only constant.
-
-    Raises:
-        HwxError: Where files of the generation have constants is not known.
-    """
-    if FRAMED_PROGRAMS[generation].own_constants:
-        raise HwxError("ANE-EMIT-010: where files of the generation have constants is not known", seen="a table")
+    """Return the task of a table, which is its only constant."""
     return SingleTask(build_framed_table(generation, extent, table=True, epsilon=epsilon), (source,), table)
 
 

@@ -346,7 +346,7 @@ def test_framed_programs(subtype: int, slots: tuple[int, ...], size: int) -> Non
     assert read.program.text_words == len(text) // 4
     assert [command.size for command in read.commands if isinstance(command.body, ProgramState)] == [size]
     assert [one.size for one in hwx.tasks_of(read)] == [length]
-    with pytest.raises(HwxError, match="where programs of this generation have scratch memory or constants is not"):
+    with pytest.raises(HwxError, match="where programs of this generation have scratch memory is not known"):
         assemble(dataclasses.replace(parts, scratch=64), STYLES["v9"])
     with pytest.raises(HwxError, match="programs of this generation are not known"):
         assemble(dataclasses.replace(parts, cpu_subtype=8), STYLES["v9"])
