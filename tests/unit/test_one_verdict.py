@@ -60,8 +60,16 @@ EXAMPLES = {
     "contraction of a linear layer": (af.input((4, 20_000)).linear(np.zeros((8, 20_000))).relu(), SPLIT),
     "both computed": (af.input((4, 20_000), name="a") @ af.input((20_000, 16), name="b"), SPLIT),
     "kernel": (af.conv(af.input((1, 3, 32, 32)), np.zeros((4, 3, 3, 15))), SPLIT),
+    "channels of their own": (
+        af.conv(af.input((1, 70_000, 4, 4)), np.zeros((70_000, 1, 3, 3)), pad=1, groups=70_000),
+        SPLIT,
+    ),
     "joined reshapes": (af.input((1, 2, 3, 8_192)).reshape(1, 1, 1, 49_152).reshape(6, 8_192), SPLIT),
     "softmax": (af.input((4, 20_000)).softmax(), OVERSIZE),
+    "contraction of a convolution": (
+        af.conv(af.input((1, 70_000, 4, 4)), np.zeros((2, 70_000, 3, 3)), pad=1),
+        OVERSIZE,
+    ),
     "texture": (af.affine(af.input((1, 3, 8, 8)), np.ones((1, 6), np.float16), 8, 8), REJECT),
     "sort": (af.sort(af.input((1, 64)).relu()).abs(), CUT),
     "top k": (af.topk(af.input((1, 64)), 5)[0], REJECT),

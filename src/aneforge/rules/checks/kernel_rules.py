@@ -202,4 +202,5 @@ def channels_of_blocks(subject: Subject) -> Iterator[Seen]:
     elif not is_one_element(subject):
         native = least_limit("conv_stride_native")
         moved = [stride for stride in integers(subject, "strides") if stride > native]
-        yield Seen(math.prod((x.shape[CHANNELS], *moved)), "channels")
+        if moved:
+            yield Seen(math.prod((x.shape[CHANNELS], *moved)), "channels")

@@ -57,6 +57,8 @@ FORMS: dict[str, tuple[onnx.ModelProto, list[str]]] = {
     ),
     "layer norm": (one_node("LayerNormalization", {"a": ROW}, {"b": numbers(8), "c": numbers(8)}), ["layer_norm"]),
     "matrix": (one_node("MatMul", {"a": ROW}, {"b": numbers(8, 3)}), ["linear"]),
+    "square": (one_node("Pow", {"a": ROW}, {"b": np.array([2], np.float32)}), ["square"]),
+    "power": (one_node("Pow", {"a": ROW}, {"b": np.array([3], np.float32)}), ["pow"]),
     "two matrices": (one_node("MatMul", {"a": ROW, "b": numbers(8, 3)}), ["matmul"]),
     "layer": (one_node("Gemm", {"a": ROW}, {"b": numbers(8, 3), "c": numbers(3)}), ["linear"]),
     "turned layer": (one_node("Gemm", {"a": ROW}, {"b": numbers(3, 8), "c": numbers(3)}, {"transB": 1}), ["linear"]),

@@ -9,6 +9,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.bits import combine_bits, shift_bits
 from aneforge.formats.shared.elementary import compute_signed_remainder
+from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import is_float
 
@@ -71,13 +72,23 @@ def mean(call: Call) -> Value:
 
 @operator("Pow")
 def power(call: Call) -> Value:
-    """Convert x to the power y, in the type of x; a fractional power of integers goes through real ones."""
+    """Convert x to the power y, in the type of x; a fractional power of integers goes through real ones.
+
+    Two is what a model of PyTorch has as its square, whose result is exact where that of a power is not.
+    """
     (x, y), emit = operands(call), call.emit
+    if is_float(x.type.dtype) and is_two(y) and y.type.rank <= x.type.rank:
+        return emit.unary("square", x)
     if x.type.dtype == y.type.dtype:
         return emit.binary("pow", x, y)
     if is_float(x.type.dtype) or not is_float(y.type.dtype):
         return emit.binary("pow", x, emit.cast(y, x.type.dtype))
     return emit.cast(emit.binary("pow", emit.cast(x, y.type.dtype), y), x.type.dtype)
+
+
+def is_two(value: Value) -> bool:
+    """Return whether a value is the constant 2, as one number."""
+    return isinstance(value, Constant) and value.type.size == 1 and value.dense().item() == 2
 
 
 @operator("Mod")
