@@ -35,9 +35,22 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
     from aneforge.graph.graph import GraphLike
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Target, TargetLike
 
-__all__ = ["Bound", "Cost", "CostPart", "LayerCost", "ProgramCost", "cost", "cost_of", "least_time", "price"]
+__all__ = [
+    "DOUBTED_STEP",
+    "Bound",
+    "Cost",
+    "CostPart",
+    "LayerCost",
+    "ProgramCost",
+    "cost",
+    "cost_of",
+    "least_time",
+    "price",
+    "spread_of",
+    "step_factor",
+]
 
 SHOWN = 20
 """Layers that the text of a cost lists."""
@@ -152,6 +165,8 @@ class Cost:
     energy: Energy | None
     """None where nobody measured the power of the chip, and where nothing runs."""
     notes: tuple[str, ...]
+    sure_to: float = 1.0
+    """The least factor that the interval has in both directions: above 1 where other times were stated."""
 
     @property
     def microseconds(self) -> float:
@@ -188,7 +203,8 @@ class Cost:
         usual = spread_of(self.machine, host) if several else self.machine.spread
         bridged = [program for program in self.programs if program.bridge]
         share = sum(program.dispatch for program in bridged) / self.microseconds
-        return (1 - share) * usual + sum(program.spread * program.dispatch for program in bridged) / self.microseconds
+        whole = sum(program.spread * program.dispatch for program in bridged) / self.microseconds
+        return max((1 - share) * usual + whole, math.log(self.sure_to) / INTERVAL)
 
     @property
     def low(self) -> float:
@@ -328,13 +344,20 @@ def price(work: ProgramWork, machine: Machine) -> Cost:
         from aneforge.analysis.energy import energy_of  # noqa: PLC0415 - the power of few chips was measured
 
         energy = energy_of(work, total, machine.power, machine.anchors)
-    return Cost(work.target, machine, layers, programs, energy, tuple(notes_on(work, machine)))
+    sure_to = step_factor(resolve(work.target)) if work.keeps_states else 1.0
+    return Cost(work.target, machine, layers, programs, energy, tuple(notes_on(work, machine)), sure_to)
 
 
 DOUBTED_STEP = (
-    "it is stated without a figure that steps of language models take about twice as long on chips of this tier; not "
-    "measured, and not included (conflict T17)"
+    "it is stated without a figure that steps of language models take about twice as long on chips of this tier: not "
+    "measured and not in the time, but within its interval (conflict T17)"
 )
+
+
+def step_factor(target: Target) -> float:
+    """Return the least factor of the interval of one step of many: 1 but where other times were stated."""
+    doubted = target.tier is not None and target.tier.name in model().doubted_step_tiers
+    return model().doubted_step.value if doubted else 1.0
 
 
 def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
@@ -353,8 +376,7 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
             f"{slow} products have a multiple of {model().aliased_channels.value:g} input channels: their weights are "
             f"read at {machine.aliased_stream / 1e3:.0f} instead of {machine.stream / 1e3:.0f} GB/s"
         )
-    tier = resolve(work.target).tier
-    if work.keeps_states and tier is not None and tier.name in model().doubted_step_tiers:
+    if work.keeps_states and step_factor(resolve(work.target)) > 1:
         notes.append(DOUBTED_STEP)
     if not work.layers:
         notes.append(NOTHING)

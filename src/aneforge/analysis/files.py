@@ -67,6 +67,7 @@ class ModelFile(Entry, frozen=True):
     aliased_channels: Constant
     aliased_tiers: tuple[str, ...]
     doubted_step_tiers: tuple[str, ...]
+    doubted_step: Constant
     experts_slower: Constant
     experts_factor: Constant
     macs_where_unknown: Constant

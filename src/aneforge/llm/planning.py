@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
+from aneforge.analysis.cost import DOUBTED_STEP, step_factor
 from aneforge.errors import GraphError, NotSupportedError, UnsupportedModelError
 from aneforge.llm.architecture import count_parameters, expect_context
 from aneforge.llm.architectures import describe_decoder
@@ -258,6 +259,7 @@ def plan_chip(graphs: Mapping[str, DecoderGraphs], place: Place, asked: Asked, e
     encodings = [plan_encoding(name, one, shortest, errors[name]) for name, one in pricings.items()]
     notes = [note for one in pricing.priced.values() for note in one.cost.notes]
     notes += [MIXTURE] if pricing.config.mixture else []
+    notes += [DOUBTED_STEP] if step_factor(place.target) > 1 else []
     return ChipPlan(
         chip=place.name,
         target=place.target.name,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.cost import price, spread_of
+from aneforge.analysis.cost import price, spread_of, step_factor
 from aneforge.analysis.energy import microjoules
 from aneforge.analysis.files import model
 from aneforge.analysis.machine import INTERVAL, machine_of
@@ -234,12 +234,21 @@ class ChipPricing:
         if last not in self.heads:
             graph = self.graphs.head(tokens, self.tile, prompt=prompt)
             self.heads[last] = price_graph(graph, self.place, self.machine)
-        return self.whole(tokens, self.graphs.kinds, found, self.heads[last])
+        sure_to = 1.0 if prompt else step_factor(self.place.target)
+        return self.whole(tokens, self.graphs.kinds, found, self.heads[last], sure_to)
 
     def whole(
-        self, tokens: int, layers: Mapping[int, int], found: Mapping[int, GraphPrice], head: GraphPrice
+        self,
+        tokens: int,
+        layers: Mapping[int, int],
+        found: Mapping[int, GraphPrice],
+        head: GraphPrice,
+        sure_to: float = 1.0,
     ) -> RunPrice:
-        """Return the price of a run of all layers and the head, in as many programs as there are chunks."""
+        """Return the price of a run of all layers and the head, in as many programs as there are chunks.
+
+        `sure_to` is the least factor of its interval.
+        """
         machine, tiles = self.machine, len(self.tiles)
         many = [(found[number], count) for number, count in layers.items()]
         rows = tokens * self.config.width * HALF
@@ -263,7 +272,7 @@ class ChipPricing:
             copies=bytes_in / machine.host_in + bytes_out / machine.host_out,
         )
         total = split.total
-        width = math.exp(INTERVAL * spread_of(machine, (split.dispatch + split.copies) / total))
+        width = max(sure_to, math.exp(INTERVAL * spread_of(machine, (split.dispatch + split.copies) / total)))
         width = max(width, model().experts_factor.value) if self.config.mixture else width
         peak = max(head.peak, *(one.peak for one, _ in many))
         works = [*((one.work, count) for one, count in many), (head.work, tiles)]

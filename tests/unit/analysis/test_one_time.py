@@ -217,5 +217,8 @@ def test_a_step_with_states_says_where_its_time_is_doubted() -> None:
     step = af.Graph({"y": total + af.input((1, 32), name="x")}, states={"total": total + 1.0})
     doubted = [any("conflict T17" in note for note in af.cost(step, chip).notes) for chip in ("m4", "m4-max", "m5")]
     assert doubted == [True, True, False]
+    costs = {chip: af.cost(step, chip) for chip in ("m4", "m4-max", "m5")}
+    assert [one.high > 1.99 * one.microseconds for one in costs.values()] == doubted
+    assert all(one.low * one.high == pytest.approx(one.microseconds**2) for one in costs.values())
     assert not any("conflict T17" in note for note in af.cost(network(), "m4").notes)
     assert "twice" in af.targets.database().conflicts["T17"].rejected
