@@ -1,7 +1,7 @@
 """Lists every published time that can be priced: the figure, its prediction and interval, and whether it is inside.
 
 `python tools/published_figures.py` prints a Markdown table for single operations, programs by route and networks, and
-the conflict that gives both numbers where a program is outside; `--outside` prints those rows alone. Times of which no
+the conflict that gives both numbers where a figure is outside; `--outside` prints those rows alone. Times of which no
 prediction can be made (nobody said the encoding, the form or the length) are named in the conflicts T1 and later.
 """
 
@@ -36,8 +36,8 @@ class Figure:
     high: float
     """Microseconds as published: both ends are the figure, where one was."""
     predicted: Cost
-    conflict: str = ""
-    """The entry that gives both numbers, where the data name one."""
+    conflict: str
+    """The entry that gives both numbers, where the prediction's interval does not hold the figure; else empty."""
 
     @property
     def inside(self) -> bool:
@@ -50,7 +50,7 @@ class Figure:
         times = dict.fromkeys(map(time_text, (self.low, self.high)))
         found = self.predicted
         interval = f"{time_text(found.low)} to {time_text(found.high)}"
-        inside = "yes" if self.inside else f"no{f' ({self.conflict})' if self.conflict else ''}"
+        inside = "yes" if self.inside else f"no ({self.conflict})"
         return f"| {self.what} | {' to '.join(times)} | {time_text(found.microseconds)} | {interval} | {inside} |"
 
 
@@ -65,7 +65,7 @@ def operation_figures() -> Iterator[Figure]:
     """Yield the times of programs of one operation, by which chips were fitted or checked."""
     for row in (*measurements(), *checks()):
         found = price(works(row), machine_of(row.chip))
-        yield Figure("single operations", str(row), row.microseconds, row.microseconds, found)
+        yield Figure("single operations", str(row), row.microseconds, row.microseconds, found, row.conflict)
 
 
 def program_figures() -> Iterator[Figure]:
@@ -80,7 +80,7 @@ def network_figures() -> Iterator[Figure]:
     """Yield the times of whole networks."""
     for row in networks():
         found = price(network_works(row), machine_of(row.chip))
-        yield Figure("networks", str(row), row.microseconds, row.microseconds, found)
+        yield Figure("networks", str(row), row.microseconds, row.microseconds, found, row.conflict)
 
 
 def main() -> None:

@@ -142,6 +142,8 @@ class RowEntry(Entry, frozen=True):
     milliseconds: float
     engine_milliwatts: float | None = None
     package_watts: float | None = None
+    conflict: str = ""
+    """The entry that gives both numbers, where the interval of the prediction does not hold this one."""
 
 
 class ChipRowsEntry(Entry, frozen=True):
@@ -168,6 +170,8 @@ class NetworkEntry(Entry, frozen=True):
     chip: str
     milliseconds: float
     variant: str = ""
+    conflict: str = ""
+    """The entry that gives both numbers, where the interval of the prediction does not hold this one."""
 
 
 class PublicationEntry(Entry, frozen=True):
@@ -196,6 +200,8 @@ class NetworkMeasurement:
     microseconds: float
     calibrates: bool
     """Constants may be fitted to it."""
+    conflict: str = ""
+    """The entry that gives both numbers, where the interval of the prediction does not hold this one."""
 
     def __str__(self) -> str:
         return f"{self.network} {self.variant} on {self.chip}".replace("  ", " ")
@@ -210,6 +216,8 @@ class Measurement:
     shape: tuple[int, ...]
     microseconds: float
     engine_watts: float | None
+    conflict: str = ""
+    """The entry that gives both numbers, where the interval of the prediction does not hold this one."""
 
     def __str__(self) -> str:
         return f"{self.workload} {'×'.join(map(str, self.shape))} on {self.chip}"
@@ -256,7 +264,12 @@ def networks() -> tuple[NetworkMeasurement, ...]:
     """
     return tuple(
         NetworkMeasurement(
-            row.chip, row.network, row.variant, row.milliseconds * 1000, publication.part == "calibration"
+            row.chip,
+            row.network,
+            row.variant,
+            row.milliseconds * 1000,
+            publication.part == "calibration",
+            row.conflict,
         )
         for publication in read(DATA / "networks.toml", NetworksFile).publications
         for row in publication.rows
@@ -285,6 +298,7 @@ def rows_of(name: str) -> tuple[Measurement, ...]:
             row.shape,
             row.milliseconds * 1000,
             None if row.engine_milliwatts is None else row.engine_milliwatts / 1000,
+            row.conflict,
         )
         for chip, entry in file.chips.items()
         for row in entry.rows

@@ -24,6 +24,7 @@ from aneforge.evidence import EvidenceKind
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
 from aneforge.targets import Family, database, place_of, resolve
+from published_figures import figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,6 +182,12 @@ def test_published_programs_are_inside_the_interval_or_a_conflict(row: ProgramMe
     found = price(tool.works(row), tool.machine_by_route(row))
     inside = found.low <= row.high and row.low <= found.high
     assert inside is not bool(row.conflict), (found.low, found.high)
+
+
+def test_every_published_figure_is_inside_its_interval_or_names_a_conflict() -> None:
+    found = list(figures())
+    assert [one.row for one in found if one.inside is bool(one.conflict)] == []
+    assert {one.conflict for one in found if one.conflict} <= set(database().conflicts)
 
 
 def test_the_figure_that_names_no_chip_is_in_no_interval() -> None:
