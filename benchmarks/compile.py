@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,12 +14,10 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.targets import group
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 
 from resnet18 import resnet18
+from shared.timing import seconds
 from transformer import encoder
 
 TARGET = "h16g"
@@ -40,18 +34,6 @@ def chain(layers: int) -> af.Graph:
         following = y if number % 3 == 2 else Tensor(build("conv", {"x": y, "weight": weight, "bias": bias}))
         y = following + y.relu() if following is y else following.relu()
     return af.Graph({"y": y})
-
-
-def seconds(action: Callable[[], object], runs: int) -> float:
-    """Return the median time of an action, the collector off as in `timeit`."""
-    times: list[float] = []
-    gc.disable()
-    for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    gc.enable()
-    return statistics.median(times)
 
 
 def report(name: str, graph: af.Graph, runs: int) -> float:

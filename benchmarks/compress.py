@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from typing import TYPE_CHECKING
+from time import process_time
 
 import numpy as np
 
 from aneforge.optimise.compress.encodings import blockwise, int4_palette, int8_per_channel, sparse_bitmask
 from aneforge.optimise.compress.numbers import relative_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from shared.timing import seconds
 
 SIZE = 4096
 PALETTE_BUDGET = 2.0
 RUNS = 3
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Return the median processor time of an action."""
-    times: list[float] = []
-    for _ in range(RUNS):
-        start = time.process_time()
-        action()
-        times.append(time.process_time() - start)
-    return statistics.median(times)
 
 
 def main() -> None:
@@ -36,7 +22,7 @@ def main() -> None:
     for dtype in (np.float16, np.float32, np.float64):
         for encoder in (int4_palette, int8_per_channel, blockwise, sparse_bitmask):
             weight = (pruned if encoder is sparse_bitmask else drawn).astype(dtype)
-            duration = seconds(lambda: encoder(weight))  # noqa: B023 - called here and now
+            duration = seconds(lambda: encoder(weight), RUNS, process_time)  # noqa: B023 - called here and now
             error = relative_error(encoder(weight).dense(), weight)
             line = f"{encoder.__name__} of {SIZE}×{SIZE} {dtype.__name__}: {duration:.2f} s, relative error {error:.2g}"
             share = f", {duration / PALETTE_BUDGET:.0%} of the budget of {PALETTE_BUDGET} s"

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
-import time
-from typing import TYPE_CHECKING
-
 import aneforge as af
 from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.targets import Family
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from shared.timing import seconds
 
 SIZES = (1_000, 10_000)
 RUNS = 3
@@ -28,20 +21,6 @@ def chain(nodes: int) -> af.Graph:
     for _ in range(nodes // 2):
         y = (y + x).tanh()
     return af.Graph({"y": y})
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Return the median time of an action, the collector off as in `timeit`."""
-    times: list[float] = []
-    gc.disable()
-    try:
-        for _ in range(RUNS):
-            start = time.perf_counter()
-            action()
-            times.append(time.perf_counter() - start)
-    finally:
-        gc.enable()
-    return statistics.median(times)
 
 
 def report(name: str, taken: list[float]) -> None:
@@ -58,12 +37,12 @@ def main() -> None:
     graphs = [chain(size) for size in SIZES]
     compiled = [compile_graph(graph, Family.A16) for graph in graphs]
     machine = machine_of(Family.A16)
-    report("price what was compiled", [seconds(lambda one=one: price(work_of(one), machine)) for one in compiled])
-    report("compile and price", [seconds(lambda one=one: af.cost(one, Family.A16)) for one in graphs])
-    report("documented heuristic", [seconds(lambda one=one: af.estimate(one)) for one in graphs])
+    report("price what was compiled", [seconds(lambda one=one: price(work_of(one), machine), RUNS) for one in compiled])
+    report("compile and price", [seconds(lambda one=one: af.cost(one, Family.A16), RUNS) for one in graphs])
+    report("documented heuristic", [seconds(lambda one=one: af.estimate(one), RUNS) for one in graphs])
     report(
         "placement through Core ML",
-        [seconds(lambda one=one: af.placement(one, Family.A16, "coreml")) for one in graphs],
+        [seconds(lambda one=one: af.placement(one, Family.A16, "coreml"), RUNS) for one in graphs],
     )
 
 

@@ -6,8 +6,6 @@ pooling, 3x3 kernels with a stride) is a 3x3 kernel or a 1x1 kernel with a strid
 
 from __future__ import annotations
 
-import statistics
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +14,9 @@ import aneforge as af
 from aneforge.compiler.compile import compile_graph
 from aneforge.formats.hwx.write_hwx import write_bytes
 from aneforge.runtime.hwx.emit_program import emit_compiled
+from shared.timing import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 BUDGET = 0.300
@@ -47,25 +44,15 @@ def network() -> af.Graph:
     return af.Graph({"y": y.mean((2, 3)).reshape((1, 512)).linear(weights(1000, 512), weights(1000))})
 
 
-def median(action: Callable[[], object]) -> float:
-    """Return the median time of an action."""
-    times: list[float] = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
 def main() -> None:
     """Print the times and their ratio."""
     graph = network()
     compiled = compile_graph(graph, "m1")
     made = emit_compiled(compiled)
     size = sum(section.size for section in made.files[0].container.constants.values())
-    scheduled = median(lambda: compile_graph(graph, "m1").schedule)
-    emitted = median(lambda: emit_compiled(compiled))
-    written = median(lambda: write_bytes(made.files[0].container))
+    scheduled = seconds(lambda: compile_graph(graph, "m1").schedule, RUNS)
+    emitted = seconds(lambda: emit_compiled(compiled), RUNS)
+    written = seconds(lambda: write_bytes(made.files[0].container), RUNS)
     tasks = len(made.files[0].layers)
     print(
         f"{len(compiled.program.layers)} layers, {tasks} tasks, {size / 1e6:.1f} MB of constants, whole: {made.whole}"

@@ -5,12 +5,10 @@ Times are the processor's, so that what else runs on the machine does not count.
 
 from __future__ import annotations
 
-import gc
-import statistics
 import tempfile
-import time
 import tracemalloc
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +19,7 @@ from aneforge.formats.mil.program import load_mil, parse_mil
 from aneforge.formats.mil.text import mil_text
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
+from shared.timing import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +28,7 @@ STATEMENTS = 10_000
 BUDGET_READ = 2.0
 BUDGET_PRINT = 0.5
 WEIGHT_BYTES = 256 << 20
+RUNS = 3
 
 
 def network(statements: int) -> af.Graph:
@@ -42,28 +42,16 @@ def network(statements: int) -> af.Graph:
     return af.Graph({"y": y})
 
 
-def seconds(action: Callable[[], object], runs: int = 3) -> float:
-    """Return the median processor time of an action, which is one thread's; the collector off as in `timeit`."""
-    times: list[float] = []
-    gc.disable()
-    for _ in range(runs):
-        start = time.process_time()
-        action()
-        times.append(time.process_time() - start)
-    gc.enable()
-    return statistics.median(times)
-
-
 def report_text(statements: int) -> float:
     """Print the times for a program, and return that of reading it per statement."""
     graph = network(statements)
     text, blob = mil_text(graph).text, mil_text(graph).weights.tobytes()
     count = text.count("[name = ")
-    parsing = seconds(lambda: parse_mil(text, blob))
-    reading = seconds(lambda: parse_mil(text, blob).graph())
+    parsing = seconds(lambda: parse_mil(text, blob), RUNS, process_time)
+    reading = seconds(lambda: parse_mil(text, blob).graph(), RUNS, process_time)
     program = parse_mil(text, blob)
-    printing = seconds(lambda: str(program))
-    writing = seconds(lambda: mil_text(graph).text)
+    printing = seconds(lambda: str(program), RUNS, process_time)
+    writing = seconds(lambda: mil_text(graph).text, RUNS, process_time)
     print(
         f"MIL of {count} statements, {len(text) / 1e6:.1f} MB: parse {parsing:.2f} s, parse and make the graph "
         f"{reading:.2f} s, print {printing:.3f} s, write from the graph {writing:.3f} s"
@@ -83,7 +71,7 @@ def report_weights() -> None:
         taken = peak_of(lambda: write_mil(graph, folder))
         size = (Path(folder) / "weights.bin").stat().st_size
         read = peak_of(lambda: load_mil(folder).graph())
-        duration = seconds(lambda: load_mil(folder).graph())
+        duration = seconds(lambda: load_mil(folder).graph(), RUNS, process_time)
     share = max(taken, read) / size
     print(
         f"weights of {size / 2**20:.0f} MiB: writing takes {taken / 2**20:.2f} MiB more memory, reading "

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +12,11 @@ import aneforge as af
 from aneforge.formats.netplist.reading import load_netplist, parse_netplist
 from aneforge.formats.netplist.writing import netplist, save_netplist
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 
 from mobilenet_v2 import mobilenet_v2
 from resnet18 import resnet18
+from shared.timing import chain, seconds
 from transformer import encoder
 from unet import unet
 
@@ -30,27 +24,6 @@ NETWORKS = {"ResNet-18": resnet18, "MobileNet v2": mobilenet_v2, "transformer en
 SIZES = (1_000, 10_000)
 LARGE = (4096, 4096)
 """A weight of 32 MiB, eight times over."""
-
-
-def chain(length: int) -> af.Graph:
-    """Return a synthetic graph of many small operations."""
-    x = af.input((1, 8, 4, 4))
-    y = x
-    for number in range(length // 2):
-        y = (y * 1.5).relu() if number % 3 else (y + x).tanh()
-    return af.Graph({"y": y})
-
-
-def seconds(action: Callable[[], object], runs: int) -> float:
-    """Return the median time of an action, the collector off as in `timeit`."""
-    times: list[float] = []
-    gc.disable()
-    for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    gc.enable()
-    return statistics.median(times)
 
 
 def report(name: str, graph: af.Graph, runs: int) -> float:

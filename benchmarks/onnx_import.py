@@ -6,18 +6,13 @@ file's bytes. Memory is the peak of a fresh process, less that of one that impor
 
 from __future__ import annotations
 
-import gc
 import importlib.util
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from shared.timing import seconds
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 
@@ -38,18 +33,6 @@ if status.exists():  # of this process alone; what getrusage tells there is inhe
 else:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Return the median time of an action, the collector off as in `timeit`."""
-    times: list[float] = []
-    gc.disable()
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    gc.enable()
-    return statistics.median(times)
 
 
 def peak_bytes(statement: str) -> int:
@@ -103,7 +86,7 @@ def report_time(folder: Path) -> None:
     path = folder / "resnet18.onnx"
     path.write_bytes(Writer(resnet18()).model().SerializeToString())
     from_onnx(path)  # reads the tables once
-    ours, theirs = seconds(lambda: from_onnx(path)), seconds(lambda: onnx.load(str(path)))  # pyright: ignore[reportUnknownMemberType, reportUnknownLambdaType] - its stub leaves paths open
+    ours, theirs = seconds(lambda: from_onnx(path), RUNS), seconds(lambda: onnx.load(str(path)), RUNS)  # pyright: ignore[reportUnknownMemberType, reportUnknownLambdaType] - its stub leaves paths open
     size = path.stat().st_size / 1e6
     print(
         f"ResNet-18 of {size:.0f} MB: import {ours * 1e3:.1f} ms, onnx.load {theirs * 1e3:.1f} ms, "

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,31 +15,11 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 
 from resnet18 import resnet18
+from shared.timing import chain, seconds
 from transformer import encoder
 
 BUDGET_ALL_TARGETS = 0.050
 SIZES = (1_000, 10_000, 100_000)
-
-
-def chain(length: int) -> af.Graph:
-    """Return a synthetic graph of many small operations."""
-    x = af.input((1, 8, 4, 4))
-    y = x
-    for number in range(length // 2):
-        y = (y * 1.5).relu() if number % 3 else (y + x).tanh()
-    return af.Graph({"y": y})
-
-
-def seconds(action: Callable[[], object], runs: int) -> float:
-    """Return the median time of an action, the collector off as in `timeit`: its passes grow with all that lives."""
-    times: list[float] = []
-    gc.disable()
-    for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    gc.enable()
-    return statistics.median(times)
 
 
 def report(name: str, build: Callable[[], af.Graph], runs: int) -> tuple[float, float]:

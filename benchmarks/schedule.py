@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +11,9 @@ from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.targets import Family, resolve
+from shared.timing import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aneforge.compiler.ir.program import Program
 
 BUDGET = 5.0
@@ -54,23 +50,11 @@ def chain(count: int) -> af.Graph:
     return af.Graph({"y": y})
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """Return the median time of an action, the collector off as in `timeit`."""
-    times: list[float] = []
-    gc.disable()
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    gc.enable()
-    return statistics.median(times)
-
-
 def report(name: str, program: Program) -> float:
     """Print and return the time for one program."""
-    scheduling = seconds(lambda: schedule(program))
+    scheduling = seconds(lambda: schedule(program), RUNS)
     made = schedule(program)
-    planning = seconds(lambda: plan(program, made))
+    planning = seconds(lambda: plan(program, made), RUNS)
     cuts, pairs = len(made.partitions), len(made.chained) + len(made.coissued)
     print(
         f"{name}: {len(program.layers)} layers; schedule {scheduling * 1e3:.0f} ms, plan {planning * 1e3:.0f} ms; "
