@@ -207,9 +207,9 @@ class OtherSizes:
     target: Target
     sets: Sequence[Sample]
     unless: float
-    """What brings errors elsewhere down to so much pays for lost bits."""
+    """A rescaling that leaves at most this part of the errors elsewhere may lose bits here."""
     paid: float = math.inf
-    """By so much errors may grow then. What mends an infinite error pays for any."""
+    """How much errors may grow then. One that removes an infinite error may increase them by any amount."""
     larger: int = 0
     """The last so many of the sets are larger, where errors are near the rounding: only their mean decides."""
     exact: list[Sample] = field(default_factory=list["Sample"])

@@ -77,7 +77,7 @@ class Proposal:
     """The axis of channels of the result, where their errors count too."""
     longer: bool = False
     """It costs a layer, which only a large gain is worth."""
-    may_mend: bool = True
+    may_help_others: bool = True
     """What is scaled down and loses nothing may stay for the sake of other inputs."""
     keeps_small: bool = False
     """It must not lose rows far smaller than declared ranges."""

@@ -70,8 +70,8 @@ def rescale(
     are drawn there. With neither, inputs are drawn.
 
     What does not make outputs better on those inputs and on fresh ones of the same distribution is not done; nor is
-    what makes an output worse on smaller ones, unless it leaves no more than a tenth of the error on samples, or mends
-    an infinite one; nor, with `ranges`, what is not proven to stay below the accumulator's edge.
+    what makes an output worse on smaller ones, unless it leaves no more than a tenth of the error on samples, or
+    removes an infinite one; nor, with `ranges`, what is not proven to stay below the accumulator's edge.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32

@@ -60,7 +60,7 @@ class SharedNorms(SharedTensor):
         """Return what the edges of fp16 ask for; what asks for nothing is not measured.
 
         What is proven of all inputs may ask for so much that small ones are lost; then smaller factors are proposed,
-        down to one half, which mend most inputs within their ranges.
+        down to one half, which help most inputs within their ranges.
         """
         observed, x = situation.observed, self.shared
         sizes = {node: measure_rows(node, x, observed) for node in self.nodes}
@@ -104,7 +104,7 @@ class SharedNorms(SharedTensor):
             exponents=(exponent,),
             change=self.multiply(exponent, {node: scale_epsilon(node, exponent) for node in self.nodes}),
             longer=self.host is None,
-            may_mend=False,
+            may_help_others=False,
             keeps_small=exponent < 0 and observed.proven,
         )
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     Sample = Mapping[str, Array]
     Bounds = Mapping[tuple[Node, int], float]
 
-__all__ = ["TrialBasis", "TrialLoop", "find_operands", "find_reached_outputs", "is_worth", "mends"]
+__all__ = ["TrialBasis", "TrialLoop", "find_operands", "find_reached_outputs", "is_worth", "loses_nothing"]
 
 NOT_BETTER = "with it an output of the whole graph was worse on some inputs, or none gained by as much as counts"
 LOSES_ELSEWHERE = "with it an output of the whole graph was worse for smaller or larger inputs"
@@ -303,7 +303,7 @@ def find_refusal(proposal: Proposal, pairs: Sequence[tuple[NodeError, NodeError]
     """Return why a proposal is not worth it on its nodes alone; empty where it is."""
     for member, (before, after) in zip(proposal.members, pairs, strict=True):
         worth = is_worth(before, after, longer=proposal.longer)
-        if not worth and not (proposal.may_mend and mends(before, after, proposal.exponents)):
+        if not worth and not (proposal.may_help_others and loses_nothing(before, after, proposal.exponents)):
             return f"{compare_texts(before, after)}, too small a gain"
         lost = find_lost_rows(member, proposal, situation) if proposal.keeps_small else ""
         if lost:
@@ -366,11 +366,11 @@ def is_worth(before: NodeError, after: NodeError, *, longer: bool = False) -> bo
     return any(then > RESULT_STEP and now <= then * part for then, now in pairs)
 
 
-def mends(before: NodeError, after: NodeError, exponents: Sequence[int]) -> bool:
+def loses_nothing(before: NodeError, after: NodeError, exponents: Sequence[int]) -> bool:
     """Return whether what is scaled down loses nothing on a sample, so that other inputs may show what it is good for.
 
     >>> fine, worse = NodeError(0.01, 1), NodeError(0.02, 1)
-    >>> mends(fine, fine, (-2, 0)), mends(fine, fine, (2, 0)), mends(fine, worse, (-2,))
+    >>> loses_nothing(fine, fine, (-2, 0)), loses_nothing(fine, fine, (2, 0)), loses_nothing(fine, worse, (-2,))
     (True, False, False)
     """
     return min(exponents) < 0 and after.error <= before.error * policy().loss.one
