@@ -63,7 +63,7 @@ class Changes:
     @cached_property
     def without_attention(self) -> Rewritten | None:
         """The graph with attention of products and softmax, if it has layers of attention."""
-        count = sum(node.op.name == "sdpa" and bool(node.attributes["native"]) for node in self.graph.nodes)
+        count = sum(node.op.name == "sdpa" and node.flag("native") for node in self.graph.nodes)
         if not count:
             return None
         from aneforge.optimise.forms.native_attention import without_native_attention  # noqa: PLC0415 - few models have it

@@ -121,7 +121,7 @@ def mil_route(target: Target) -> Dialect:
 
 def built_attention(node: Node) -> Objection | None:
     """Object to attention that does not ask for the engine's own layer: no MIL program reaches that (guide ch. 22)."""
-    if node.op.name != "sdpa" or node.attributes["native"]:
+    if node.op.name != "sdpa" or node.flag("native"):
         return None
     return Objection("compilers of MIL programs build attention of products and softmax", decomposition="products")
 

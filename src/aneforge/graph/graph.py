@@ -292,7 +292,7 @@ def check_distinct(first: Node, node: Node) -> None:
 
 def get_given_name(node: Node) -> str:
     """Return the name that the user gave a placeholder; it is empty where none was given."""
-    return str(node.attributes["name"] or "")
+    return node.optional_text("name") or ""
 
 
 def unpickle(text: str, constants: Mapping[str, Constant]) -> Graph:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["AttributeReader", "Attributed"]
+__all__ = ["AttributeReader", "Attributed", "plain_attributes"]
 
 Form = TypeVar("Form")
 
@@ -54,12 +54,20 @@ class Attributed:
             return value
         raise mistaken(name, value, "a text")
 
+    def optional_text(self, name: str) -> str | None:
+        """Return an attribute that is a text, or None where it is left out."""
+        return None if self.attributes[name] is None else self.text(name)
+
     def flag(self, name: str) -> bool:
         """Return an attribute that is true or false."""
         value = self.attributes[name]
         if isinstance(value, bool):
             return value
         raise mistaken(name, value, "a flag")
+
+    def is_set(self, name: str) -> bool:
+        """Return whether a flag is true; it is not where it is left out, or where the operation has none."""
+        return self.attributes.get(name) is not None and self.flag(name)
 
     def integers(self, name: str) -> tuple[int, ...]:
         """Return an attribute that is a list of integers."""
@@ -95,6 +103,11 @@ class AttributeReader(Attributed):
     """Reads attributes that come alone, without the node, layer or call that has them."""
 
     attributes: Mapping[str, AttributeValue]
+
+
+def plain_attributes(form: Mapping[str, object]) -> dict[str, AttributeValue]:
+    """Return the attributes of a typed dictionary in a plain one, which further attributes may join."""
+    return cast("dict[str, AttributeValue]", dict(form))
 
 
 @cache

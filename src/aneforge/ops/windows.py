@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.ops.sampling import Chooser
-    from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import Array
 
 __all__ = [
@@ -229,7 +228,7 @@ class WindowSample:
     strides: tuple[int, ...] | None
     padding: tuple[int, ...]
     """What custom padding puts before and after every axis."""
-    attributes: dict[str, AttributeValue]
+    attributes: WindowAttributes
 
 
 def draw_windows(
@@ -250,7 +249,7 @@ def draw_windows(
         taken = sum(pad[2 * axis : 2 * axis + 2]) if pad else 0
         least = 1 if pad_type.startswith("same") else max(gap * (length - 1) + 1 - taken, 1)
         extents.append(least + chooser.integer(0, 3))
-    attributes: dict[str, AttributeValue] = {"strides": strides, "pad_type": pad_type, "pad": pad}
+    attributes: WindowAttributes = {"strides": strides, "pad_type": pad_type, "pad": pad}
     if dilated:
         attributes["dilations"] = dilations
     return WindowSample(tuple(extents), window, strides, pad or (0,) * (2 * count), attributes)

@@ -1,4 +1,4 @@
-"""What rules look at most: an operand by its name, numbers of an attribute, factors, the depth."""
+"""What rules look at most: an operand by its name, an attribute by its type, factors, the depth."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ __all__ = [
     "leftover",
     "number",
     "power_of",
+    "text",
+    "texts",
 ]
 
 PRIMES = (2, 3)
@@ -64,6 +66,18 @@ def integers(subject: Subject, name: str) -> tuple[int, ...]:
     """Return an attribute that is a list of integers; an empty list where it is not given."""
     value = subject.attributes.get(name)
     return tuple(int(item) for item in value) if isinstance(value, tuple) else ()
+
+
+def text(subject: Subject, name: str) -> str:
+    """Return an attribute that is a text; an empty one where it is not given."""
+    value = subject.attributes.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def texts(subject: Subject, name: str) -> tuple[str, ...]:
+    """Return an attribute that is a list of texts; an empty list where it is not given."""
+    value = subject.attributes.get(name)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, tuple) else ()
 
 
 def depth_axis(tensor: TensorType) -> int | None:

@@ -90,7 +90,7 @@ def with_attention(graph: Graph) -> Graph:
     returned = {output.node for output in (*graph.outputs.values(), *graph.states.values())}
 
     def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
-        if node.op.name not in PRODUCTS or node.attributes.get("transpose_x") or node.attributes.get("transpose_y"):
+        if node.op.name not in PRODUCTS or node.is_set("transpose_x") or node.is_set("transpose_y"):
             return None
         before, now = weighting(node.operands["x"]), weighting(operands["x"])
         if before is None or now is None or any(one in returned or len(readers[one]) > 1 for one in before.inner):
@@ -109,20 +109,20 @@ def with_attention(graph: Graph) -> Graph:
 def weighting(argument: Argument) -> Weighting | None:
     """Return the parts of a softmax along the last axis of products, scaled or not; None for anything else."""
     softmax = made_by(argument, ("softmax",))
-    if softmax is None or softmax.attributes["axis"] not in (-1, softmax.types[0].rank - 1):
+    if softmax is None or softmax.integer("axis") not in (-1, softmax.types[0].rank - 1):
         return None
     scaling = made_by(softmax.operands["x"], ("muls",))
     product = made_by(scaling.operands["x"] if scaling is not None else softmax.operands["x"], PRODUCTS)
-    if product is None or product.attributes.get("transpose_x"):
+    if product is None or product.is_set("transpose_x"):
         return None
     scale = 1.0 if scaling is None else scaling.number("k")
     inner = tuple(node for node in (softmax, scaling, product) if node is not None)
     query, key = cast("Value", product.operands["x"]), cast("Value", product.operands["y"])
-    if product.attributes.get("transpose_y"):
+    if product.is_set("transpose_y"):
         return Weighting(query, key, scale, inner) if same_batch(query, key) else None
     turned = made_by(key, ("transpose",))
     rank = key.type.rank
-    if turned is None or turned.attributes["perm"] != (*range(rank - 2), rank - 1, rank - 2):
+    if turned is None or turned.integers("perm") != (*range(rank - 2), rank - 1, rank - 2):
         return None
     source = cast("Value", turned.operands["x"])
     return Weighting(query, source, scale, inner) if same_batch(query, source) else None

@@ -157,8 +157,8 @@ def operand_rows(layer: Layer, values: Mapping[str, Array]) -> tuple[tuple[str, 
     call = call_of_layer(layer)
     if call is None or call.op != "matmul" or min(one.ndim, other.ndim) < 2:
         return (first, one.reshape(1, -1)), (second, other.reshape(1, -1))
-    left = one if call.attributes["transpose_x"] else np.swapaxes(one, -1, -2)
-    right = np.swapaxes(other, -1, -2) if call.attributes["transpose_y"] else other
+    left = one if call.flag("transpose_x") else np.swapaxes(one, -1, -2)
+    right = np.swapaxes(other, -1, -2) if call.flag("transpose_y") else other
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     rows = [np.broadcast_to(part, (*batch, *part.shape[-2:])).reshape(-1, part.shape[-1]) for part in (left, right)]
     return (first, rows[0]), (second, rows[1])

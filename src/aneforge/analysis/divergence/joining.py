@@ -82,7 +82,7 @@ class Whole:
     @property
     def weight_axis(self) -> int:
         """The axis of output channels of the weights."""
-        flipped = self.first.layer.kind.name == "matmul" and not self.first.layer.attributes["transpose_rhs"]
+        flipped = self.first.layer.kind.name == "matmul" and not self.first.layer.flag("transpose_rhs")
         return 1 if flipped else 0
 
 
@@ -104,7 +104,7 @@ def part_of(layer: Layer, arithmetic: Arithmetic, key_of: Callable[[Argument], o
 def whole_of(parts: Sequence[Part | None], layer: Layer) -> Whole | None:
     """Return the product of which a layer joins the parts; None where it is none."""
     known = [part for part in parts if part is not None]
-    if len(known) != len(parts) or len({part.key for part in known}) != 1 or layer.attributes["interleave"]:
+    if len(known) != len(parts) or len({part.key for part in known}) != 1 or layer.flag("interleave"):
         return None
     first, affine = known[0], join_affine([part.affine for part in known], known[0].channels)
     axis = layer.integer("axis") % layer.core_types[0].rank

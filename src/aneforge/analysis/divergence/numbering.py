@@ -194,7 +194,7 @@ class Numbering:
                 return self.layouts.shaped(self.layouts.content(*values[0]), shape)
             case "slice":
                 return self.layouts.cut(*values[0], layer.integers("begin"), shape)
-            case "concat" if not layer.attributes["interleave"]:
+            case "concat" if not layer.flag("interleave"):
                 return self.layouts.joined(values, layer.integer("axis") % len(shape), shape)
             case "transpose":
                 return self.layouts.transposed(*values[0], layer.integers("perm"))

@@ -92,7 +92,7 @@ def begin_length(layer: Layer, known: Mapping[str, Length]) -> Length | None:
     if call.op == "square" or (call.op == "mul" and [one.name for one in layer.bottoms] == [first.name] * 2):
         return Length(first.name, Form.SQUARES)
     if call.op == "reduce_l2_norm":
-        return Length(first.name, Form.LENGTH) if call.attributes["keep_dims"] else None
+        return Length(first.name, Form.LENGTH) if call.flag("keep_dims") else None
     held = known.get(first.name)
     if held is None or len(layer.bottoms) > 1:
         return None
@@ -105,7 +105,7 @@ def begin_length(layer: Layer, known: Mapping[str, Length]) -> Length | None:
 
 def add_squares(held: Length, call: Call, kind: TensorType) -> Length | None:
     """Return the sum or mean of squares."""
-    if call.op not in ("reduce_sum", "reduce_mean") or not call.attributes["keep_dims"]:
+    if call.op not in ("reduce_sum", "reduce_mean") or not call.flag("keep_dims"):
         return None
     axes = reduced_axes(kind.rank, call.optional_integers("axes"))
     count = math.prod(kind.shape[axis] for axis in axes)

@@ -177,11 +177,9 @@ def round_ends(low: Array, high: Array) -> tuple[Array, Array]:
 
 def matrices(situation: Situation, x: Known, y: Known) -> Terms:
     """Return the terms of a matrix product, either factor constant or none."""
-    flipped = bool(situation.attributes["transpose_y"])
-    terms = x.type.shape[-2] if situation.attributes["transpose_x"] and x.type.rank > 1 else x.type.shape[-1]
-    sums = sums_of(y, 0 if flipped else 1) if y.type.rank == 2 else None
-    found = weigh(x.range, sums, y, axis=-1, terms=terms)
-    summed = x.type.rank - (2 if situation.attributes["transpose_x"] and x.type.rank > 1 else 1)
+    summed = x.type.rank - (2 if situation.flag("transpose_x") and x.type.rank > 1 else 1)
+    sums = sums_of(y, 0 if situation.flag("transpose_y") else 1) if y.type.rank == 2 else None
+    found = weigh(x.range, sums, y, axis=-1, terms=x.type.shape[summed])
     return average(found, y.range) if x.shares_along == summed and sums is None else found
 
 

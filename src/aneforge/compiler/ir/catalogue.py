@@ -119,4 +119,4 @@ def kind_of_op(op: str) -> Kind | None:
 def is_bridge(node: Node) -> bool:
     """Return whether an operation needs a program of its own; attention does if it asks for the engine's own layer."""
     kind = kind_of_op(node.op.name)
-    return kind is not None and kind.bridge and bool(node.attributes.get("native", True))
+    return kind is not None and kind.bridge and ("native" not in node.attributes or node.flag("native"))

@@ -80,7 +80,7 @@ def after_epsilon(emit: Emitter) -> tuple[Ref, ...]:
 
 def planar_pair(emit: Emitter) -> tuple[Ref, ...]:
     """Lower an elementwise operation that was asked for on the planar engine."""
-    kind = ELEMENTWISE[str(emit.node.attributes["mode"])]
+    kind = ELEMENTWISE[emit.node.text("mode")]
     return (emit.add(kind, {"x": emit.ref("x"), "y": emit.ref("y")}, engine=Engine.PE),)
 
 

@@ -140,15 +140,13 @@ def reshape(emit: Emitter) -> tuple[Ref, ...]:
 
 def resize(emit: Emitter) -> tuple[Ref, ...]:
     """Lower resizing by size, mode and sampling."""
-    given = emit.node.attributes
-    count = cast("int", given["resized_dims"])
-    mode = "LINEAR" if given["interpolation_mode"] == "LINEAR" else "NEAREST"
-    return resized(emit, count, mode, str(given["sampling_mode"]))
+    mode = "LINEAR" if emit.node.text("interpolation_mode") == "LINEAR" else "NEAREST"
+    return resized(emit, emit.node.integer("resized_dims"), mode, emit.node.text("sampling_mode"))
 
 
 def resize_bilinear(emit: Emitter) -> tuple[Ref, ...]:
     """Lower bilinear resizing of height and width."""
-    return resized(emit, 2, "LINEAR", str(emit.node.attributes["sampling_mode"]))
+    return resized(emit, 2, "LINEAR", emit.node.text("sampling_mode"))
 
 
 def repeat(emit: Emitter) -> tuple[Ref, ...]:
@@ -158,14 +156,14 @@ def repeat(emit: Emitter) -> tuple[Ref, ...]:
 
 def upsample_bilinear(emit: Emitter) -> tuple[Ref, ...]:
     """Lower bilinear upsampling: its flags name a sampling mode, but for one pair that has none of its own."""
-    aligned, half = emit.node.attributes["align_corners"], emit.node.attributes["half_pixel_centers"]
-    half = not aligned if half is None else half
+    aligned, given = emit.node.flag("align_corners"), emit.node.attributes["half_pixel_centers"]
+    half = not aligned if given is None else emit.node.flag("half_pixel_centers")
     sampling = {
         (False, False): "DEFAULT",
         (False, True): "UNALIGN_CORNERS",
         (True, False): "STRICT_ALIGN_CORNERS",
         (True, True): ALIGNED_HALF_PIXELS,
-    }[bool(aligned), bool(half)]
+    }[aligned, half]
     return resized(emit, 2, "LINEAR", sampling)
 
 

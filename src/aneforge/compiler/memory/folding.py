@@ -118,7 +118,7 @@ class Folder:
             return
         if layer.kind.name in self.rules.free_kinds:
             self.look_at_view(layer)
-        elif layer.kind.name == "concat" and not layer.attributes["interleave"]:
+        elif layer.kind.name == "concat" and not layer.flag("interleave"):
             self.look_at_concat(layer)
         elif layer.kind.name == "padding" and layer.attributes["mode"] == "constant":
             self.look_at_padding(layer)

@@ -132,7 +132,7 @@ def concat(layer: Layer, most: int) -> Merged | None:
     shape = layer.core_types[0].shape
     axis = layer.integer("axis") % len(shape)
     groups = grouped(range(len(shape)), most, lambda before, behind: axis not in (before, behind))
-    if groups is None or layer.attributes["interleave"]:
+    if groups is None or layer.flag("interleave"):
         return None
     shapes = tuple(merged_shape(ref.type.shape, groups) for _, ref in layer.refs())
     return Merged(shapes, {**layer.attributes, "axis": place_of(axis, groups)})

@@ -64,7 +64,7 @@ def elementwise_cut(layer: Layer, axis: int) -> Cut:
 def reduction_cut(layer: Layer, axis: int, gone: tuple[int, ...]) -> Cut | None:
     """Cut along an axis that stays."""
     rank = layer.operand("x").type.rank
-    if layer.attributes["keep_dims"]:
+    if layer.flag("keep_dims"):
         return None if axis in gone else Cut(axis, {"x": Along(axis)})
     stays = [place for place in range(rank) if place not in gone]
     return Cut(axis, {"x": Along(stays[axis])})
@@ -133,9 +133,9 @@ def matmul_cut(layer: Layer, axis: int) -> Cut:
     columns = rank - 1 if rhs.type.rank > 1 else None
     rows = rank - 1 - (columns is not None) if lhs.type.rank > 1 else None
     if axis == columns:
-        return Cut(axis, {"rhs": Along(rhs.type.rank - (2 if layer.attributes["transpose_rhs"] else 1))})
+        return Cut(axis, {"rhs": Along(rhs.type.rank - (2 if layer.flag("transpose_rhs") else 1))})
     if axis == rows:
-        return Cut(axis, {"lhs": Along(lhs.type.rank - (1 if layer.attributes["transpose_lhs"] else 2))})
+        return Cut(axis, {"lhs": Along(lhs.type.rank - (1 if layer.flag("transpose_lhs") else 2))})
     batch = rank - (columns is not None) - (rows is not None)
     extent = layer.core_types[0].shape[axis]
     operands: dict[str, Along] = {}
@@ -216,7 +216,7 @@ def pooling_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut along batch, channels or a spatial axis; not where the last window may reach after the padding."""
     if axis < 2:
         return Cut(axis, {"x": Along(axis)})
-    if layer.attributes["ceil_mode"]:
+    if layer.flag("ceil_mode"):
         return None
     along = slides(
         layer.operand("x").type.shape[2:], layer.integers("kernel_sizes"), layer.attributes_as(WindowAttributes)

@@ -93,7 +93,7 @@ class Folding:
 
     def joined(self, layer: Layer) -> list[Layer] | None:
         """Return one dequantisation after a concat, where there were equal ones before it."""
-        if layer.kind.name != "concat" or layer.epilogue or layer.attributes["interleave"]:
+        if layer.kind.name != "concat" or layer.epilogue or layer.flag("interleave"):
             return None
         refs = cast("tuple[Ref, ...]", layer.operands["values"])
         before = [self.standalone(ref, layer) for ref in refs]

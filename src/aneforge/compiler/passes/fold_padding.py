@@ -39,9 +39,7 @@ def absorbing(layer: Layer, source: Value, pairs: Pairs) -> Layer | None:
         case "convolution":
             held = layer.integers("explicit_padding")
             named, operand = "explicit_padding", "input"
-        case "average_pool" if (
-            not layer.attributes["exclude_padding_from_average"] and not layer.attributes["ceil_mode"]
-        ):
+        case "average_pool" if not layer.flag("exclude_padding_from_average") and not layer.flag("ceil_mode"):
             held = layer.optional_integers("pad") or (0,) * len(added)
             named, operand = "pad", "x"
         case _:

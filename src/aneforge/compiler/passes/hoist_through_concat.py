@@ -30,7 +30,7 @@ def fusable_concat(layer: Layer, program: Program, channels: Mapping[str, int | 
     The compiler has such a test (IsFusableConcat); what it tests is in no source. Taken here: the parts lie along the
     channels, each is written by a layer with slots, and nothing but the concat reads it.
     """
-    if layer.kind.name != "concat" or layer.epilogue or layer.attributes["interleave"]:
+    if layer.kind.name != "concat" or layer.epilogue or layer.flag("interleave"):
         return False
     parts = cast("tuple[object, ...]", layer.operands["values"])
     axis = layer.integer("axis") % layer.result.rank

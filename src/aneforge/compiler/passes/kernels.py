@@ -96,7 +96,7 @@ def matmul_kernel(layer: Layer) -> Kernel | None:
     if lhs.type.rank < 2 or rhs.type.rank < 2:
         return None
     rank, (rows, columns) = layer.core_types[0].rank, layer.core_types[0].shape[-2:]
-    inner = lhs.type.shape[-2 if layer.attributes["transpose_lhs"] else -1]
+    inner = lhs.type.shape[-2 if layer.flag("transpose_lhs") else -1]
     if isinstance(rhs, Constant) and not isinstance(lhs, Constant):
         return Kernel("rhs", rhs, columns, inner, 1, rank - 1)
     return Kernel("lhs", lhs, rows, inner, 1, rank - 2)

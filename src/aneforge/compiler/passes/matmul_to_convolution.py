@@ -29,14 +29,14 @@ def product(layer: Layer) -> tuple[Value, Constant, bool] | None:
         case "linear":
             x, weight, transposed = layer.operand("x"), layer.operand("weight"), False
         case "matmul":
-            x, weight, transposed = layer.operand("lhs"), layer.operand("rhs"), bool(layer.attributes["transpose_lhs"])
+            x, weight, transposed = layer.operand("lhs"), layer.operand("rhs"), layer.flag("transpose_lhs")
         case _:
             return None
     if not isinstance(x, Value) or not isinstance(weight, Constant) or weight.type.rank != 2 or layer.epilogue:
         return None
     if not 1 <= x.rank <= max(LAYOUTS):
         return None
-    outputs_last = layer.kind.name == "matmul" and not layer.attributes["transpose_rhs"]
+    outputs_last = layer.kind.name == "matmul" and not layer.flag("transpose_rhs")
     return x, matrix_transposed(weight) if outputs_last else weight, transposed and x.rank > 1
 
 

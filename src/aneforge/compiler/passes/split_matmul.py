@@ -36,8 +36,8 @@ def contraction(layer: Layer) -> Cut:
     if layer.kind.name == "linear":
         return Cut(-1, {"x": Along(layer.operand("x").type.rank - 1), "weight": Along(1)})
     lhs, rhs = layer.operand("lhs").type.rank, layer.operand("rhs").type.rank
-    left = lhs - 2 if layer.attributes["transpose_lhs"] and lhs > 1 else lhs - 1
-    right = rhs - 1 if layer.attributes["transpose_rhs"] or rhs == 1 else rhs - 2
+    left = lhs - 2 if layer.flag("transpose_lhs") and lhs > 1 else lhs - 1
+    right = rhs - 1 if layer.flag("transpose_rhs") or rhs == 1 else rhs - 2
     return Cut(-1, {"lhs": Along(left), "rhs": Along(right)})
 
 

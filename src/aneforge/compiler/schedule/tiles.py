@@ -110,7 +110,7 @@ def read_form(layer: Layer, name: str, value: Value) -> str:
         return "as its kernel"
     if layer.kind.name == "matmul":
         # A right side of two axes has the contracted one in the channels already.
-        plain = name == "rhs" and value.rank == 2 and not layer.attributes["transpose_rhs"]
+        plain = name == "rhs" and value.rank == 2 and not layer.flag("transpose_rhs")
         return PLANAR if plain else "transposed"
     return "transposed" if layer.kind.name == "linear" else PLANAR
 

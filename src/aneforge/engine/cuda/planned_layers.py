@@ -295,7 +295,7 @@ class Layers:
                 unrounded = after is not None
                 return lambda left, right: multiplier.matmul(left, right.T, start, unrounded=unrounded)
             case _:
-                flags = {name: bool(call.attributes[name]) for name in ("transpose_x", "transpose_y")}
+                flags = {name: call.flag(name) for name in ("transpose_x", "transpose_y")}
                 unrounded = after is not None
                 multiply = partial(multiplier.matmul, unrounded=unrounded)
                 matmul = matmul_by(replace(products, matmul=cast("Any", multiply)))

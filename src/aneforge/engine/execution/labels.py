@@ -61,7 +61,7 @@ class Reach:
     @classmethod
     def of(cls, call: Call, weight: Array, start: Array | None, *, winograd: bool, constant: bool) -> Reach:
         """Return the bound of a product with weights, of which only the shape counts where they are not constant."""
-        transposed = bool(call.attributes.get("transpose_y", False))
+        transposed = call.is_set("transpose_y")
         begun = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
         most = cache(partial(most_of, call.op, weight, transposed=transposed)) if constant else None
         depth = weight.size // max(channels_of(call.op, weight, transposed=transposed), 1)

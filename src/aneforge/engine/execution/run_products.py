@@ -153,7 +153,7 @@ def turned_operands(call: Call) -> Turned:
     """Return which operands of a matrix product are transposed."""
     if call.op == "linear":
         return Turned(transpose_x=False, transpose_y=True)
-    return Turned(transpose_x=bool(call.attributes["transpose_x"]), transpose_y=bool(call.attributes["transpose_y"]))
+    return Turned(transpose_x=call.flag("transpose_x"), transpose_y=call.flag("transpose_y"))
 
 
 def is_product(layer: Layer) -> bool:

@@ -98,7 +98,7 @@ def number_dtype(node: Node, name: str, value: float) -> str:
         factors = [node.number(name) for op, name in COUNTED if op == node.op.name]
         return "int32" if all(holds("int32", one) for one in factors) else "fp32"
     if node.op.name in TYPED_BY:
-        return str(node.attributes["dtype"] or first_dtype(node))
+        return node.optional_text("dtype") or first_dtype(node)
     parameters = [node.operands.get(parameter) for parameter in ("gamma", "beta")] if name == "epsilon" else []
     dtype = next((one.type.dtype for one in parameters if isinstance(one, Constant)), first_dtype(node))
     return dtype if holds(dtype, value) else "fp32"

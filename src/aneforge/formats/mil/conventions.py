@@ -140,8 +140,11 @@ def space_to_batch(call: Call, place: Location) -> Made:
 
 def block_count(attributes: dict[str, object]) -> int:
     """Return how many images one is split into; 1 where the attributes do not say, for the table refuses them."""
-    block = cast("list[int]", attributes.get("block_shape", ()))
-    return block[0] * block[1] if len(block) == 2 and min(block) > 0 else 1
+    match attributes.get("block_shape"):
+        case [int(high), int(wide)] if min(high, wide) > 0:
+            return high * wide
+        case _:
+            return 1
 
 
 def images_moved(x: Value, outer: int, inner: int, place: Location) -> Tensor:

@@ -82,7 +82,7 @@ def several_images(node: Node) -> Objection | None:
 
 def reversed_outputs(node: Node) -> Objection | None:
     """Object to a recurrent layer in reverse: MIL gives its outputs in the order of steps, a graph at their places."""
-    if node.attributes["direction"] != "reverse" or not node.attributes["output_sequence"]:
+    if node.text("direction") != "reverse" or not node.flag("output_sequence"):
         return None
     return Objection("MIL gives the outputs of a reversed layer in the order of steps", decomposition="forward")
 
@@ -101,14 +101,14 @@ def nearest_elements(node: Node) -> Objection | None:
 
 def own_scale(node: Node) -> Objection | None:
     """Object to attention with a scale or a causal mask of its own, and to the engine's own layer for it."""
-    if node.attributes["native"]:
+    if node.flag("native"):
         return Objection(
             "the engine's own attention layer cannot be written in MIL: compilers build MIL's attention of products",
             remedy="write a network description, or omit native",
             final=True,
         )
     scale, width = node.attributes["scale"], cast("Value", node.operands["query"]).type.shape[-1]
-    if scale in (None, 1 / math.sqrt(width)) and not node.attributes["is_causal"]:
+    if scale in (None, 1 / math.sqrt(width)) and not node.flag("is_causal"):
         return None
     return Objection("MIL scales attention by 1/√D, and takes masks as tensors", decomposition="products")
 

@@ -130,7 +130,7 @@ def matrices(node: Node) -> Objection | None:
 
 def public_equation(node: Node) -> Objection | None:
     """Object to any equation but the one that Core ML takes."""
-    return None if is_public(*labels_of(str(node.attributes["equation"]))) else Objection("Core ML takes one equation")
+    return None if is_public(*labels_of(node.text("equation"))) else Objection("Core ML takes one equation")
 
 
 def is_public(left: str, right: str, result: str) -> bool:

@@ -116,7 +116,7 @@ def of_images(decomposition: str) -> Check:
 
 def approximation(node: Node) -> Objection | None:
     """Object to the approximations of gelu: the layer is the exact form."""
-    return None if node.attributes["mode"] == "EXACT" else Objection("the layer of gelu is the exact form")
+    return None if node.text("mode") == "EXACT" else Objection("the layer of gelu is the exact form")
 
 
 def with_epsilon(node: Node) -> Objection | None:
@@ -155,7 +155,7 @@ def transposed_convolution(node: Node) -> Objection | None:
 
 def other_equation(node: Node) -> Objection | None:
     """Object to any equation but the layer's own."""
-    equation = str(node.attributes["equation"]).replace(" ", "")
+    equation = node.text("equation").replace(" ", "")
     return (
         None if equation == EINSUM else Objection("a description has one equation alone", seen=equation, limit=EINSUM)
     )
@@ -169,7 +169,7 @@ def of_constants(node: Node) -> Objection | None:
 
 def built_attention(node: Node) -> Objection | None:
     """Object to attention that does not ask for the layer, which runs as a program of its own."""
-    if node.attributes["native"]:
+    if node.flag("native"):
         return None
     return Objection("the SDPA unit is written where native asks for it", decomposition="products")
 

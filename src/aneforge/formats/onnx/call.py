@@ -270,7 +270,7 @@ def source_inputs(value: Output) -> tuple[str, ...]:
     while stack:
         node = stack.pop()
         if node.op.name == "input":
-            names.append((node.created, str(node.attributes["name"])))
+            names.append((node.created, node.text("name")))
         for source in node.sources():
             if source.node not in seen:
                 seen.add(source.node)

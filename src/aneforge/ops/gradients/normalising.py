@@ -6,7 +6,7 @@ With n the normalised value, h = g · gamma and s the deviation: (h − mean h �
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
@@ -125,43 +125,38 @@ def window_matrix(extent: int, size: int) -> Array:
     return ((offset >= -((size - 1) // 2)) & (offset <= size // 2)).astype(np.float64)
 
 
-def response(  # noqa: PLR0913 - the attributes of the operation
-    to: GradientSite, g: Term, x: Term, axis: int, *, size: int, alpha: float, beta: float, k: float
-) -> Term:
+class Powers(TypedDict):
+    """The numbers of a local response norm."""
+
+    alpha: float
+    beta: float
+    k: float
+
+
+class Response(Powers):
+    """The attributes of a local response norm: its numbers and its window of channels."""
+
+    size: int
+
+
+def response(to: GradientSite, g: Term, x: Term, axis: int, **attributes: Unpack[Response]) -> Term:
     """Return the gradient of x / s^beta, s = k + alpha / size · Σ x² over a window of channels."""
+    size, alpha, beta = attributes["size"], attributes["alpha"], attributes["beta"]
     matrix = window_matrix(x.shape[axis], size)
-    summed = contract(to, x * x, axis, matrix.T).linear_activation(alpha=alpha / size, beta=k)
+    summed = contract(to, x * x, axis, matrix.T).linear_activation(alpha=alpha / size, beta=attributes["k"])
     power = summed.pow(level(to, -beta, x))
     inner = contract(to, g * x * (power / summed), axis, matrix)
     return g * power - x * inner * (2 * alpha * beta / size)
 
 
-def local_response_norm(to: GradientSite, g: Term, x: Term, **attributes: float) -> Term:
+def local_response_norm(to: GradientSite, g: Term, x: Term, **attributes: Unpack[Response]) -> Term:
     """Return the gradient, channels on axis 1."""
-    return response(
-        to,
-        g,
-        x,
-        1,
-        size=int(attributes["size"]),
-        alpha=attributes["alpha"],
-        beta=attributes["beta"],
-        k=attributes["k"],
-    )
+    return response(to, g, x, 1, **attributes)
 
 
-def lrn(to: GradientSite, g: Term, x: Term, **attributes: float) -> Term:
+def lrn(to: GradientSite, g: Term, x: Term, *, kernel_channel: int, **powers: Unpack[Powers]) -> Term:
     """Return the gradient, channels on axis 0."""
-    return response(
-        to,
-        g,
-        x,
-        0,
-        size=int(attributes["kernel_channel"]),
-        alpha=attributes["alpha"],
-        beta=attributes["beta"],
-        k=attributes["k"],
-    )
+    return response(to, g, x, 0, size=kernel_channel, **powers)
 
 
 LAYER_NORM = Gradient(

@@ -11,12 +11,13 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import reshape_along, wide
+from aneforge.ops.attributed import plain_attributes
 from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, expect_number, expect_one_each, expect_rank
-from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
+from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
 from aneforge.ops.types import Array, TensorType
 from aneforge.ops.windows import (
     DILATIONS,
@@ -25,7 +26,6 @@ from aneforge.ops.windows import (
     STRIDES,
     ConvAttributes,
     TransposeAttributes,
-    WindowAttributes,
     draw_windows,
     one_each,
     pad_pairs,
@@ -137,7 +137,7 @@ def sample_conv(chooser: Chooser) -> Sample:
             "weight": Fill(TensorType((groups * outer, inner, *windows.window), dtype)),
             "bias": bias,
         },
-        {**windows.attributes, "groups": groups},
+        {**plain_attributes(windows.attributes), "groups": groups},
     )
 
 
@@ -224,16 +224,10 @@ def sample_conv_transpose(chooser: Chooser) -> Sample:
     windows = draw_windows(chooser, dilated=True, pad_below_window=False, pad_type_attribute=TRANSPOSE_PAD_TYPE)
     groups, inner, outer = chooser.integer(1, 2), chooser.integer(1, 3), chooser.integer(1, 2)
     dtype = chooser.choose(NUMBERS_AND_INT8)
-    forward: WindowAttributes = {
-        "strides": whole_numbers(windows.attributes["strides"]),
-        "pad_type": str(windows.attributes["pad_type"]),
-        "pad": whole_numbers(windows.attributes["pad"]),
-        "dilations": whole_numbers(windows.attributes["dilations"]),
-    }
     batch = chooser.integer(1, 2)
     # The drawn lengths are those of the result; leaving output_shape out then asks for the usual length, which may be
     # another one, and which is nothing where the padding takes all.
-    along = slides(windows.extents, windows.window, forward)
+    along = slides(windows.extents, windows.window, windows.attributes)
     usual_exists = all(slide.reach > slide.before + slide.after for slide in along)
     given = not usual_exists or chooser.choose([True, False])
     output_shape = (batch, groups * outer, *windows.extents) if given else None
@@ -244,13 +238,8 @@ def sample_conv_transpose(chooser: Chooser) -> Sample:
             "weight": Fill(TensorType((groups * inner, outer, *windows.window), dtype)),
             "bias": bias,
         },
-        {**windows.attributes, "groups": groups, "output_shape": output_shape},
+        {**plain_attributes(windows.attributes), "groups": groups, "output_shape": output_shape},
     )
-
-
-def whole_numbers(value: AttributeValue) -> tuple[int, ...] | None:
-    """Return an attribute that is a list of integers, or None, in that type."""
-    return tuple(int(item) for item in value) if isinstance(value, tuple) else None
 
 
 def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: Unpack[Details]) -> Op:

@@ -10,12 +10,13 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import euclidean_length
+from aneforge.ops.attributed import plain_attributes
 from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import expect_float, expect_number, expect_rank
-from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
+from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.types import Array, TensorType
 from aneforge.ops.windows import (
     PAD,
@@ -162,10 +163,10 @@ def pool_sampler(*own: Attribute, dtypes: Sequence[str] = FLOATS) -> Callable[[C
 
     def sample(chooser: Chooser) -> Sample:
         windows = draw_windows(chooser, dilated=False, pad_below_window=True)
-        attributes: dict[str, AttributeValue] = {**windows.attributes, "kernel_sizes": windows.window}
+        attributes = {**plain_attributes(windows.attributes), "kernel_sizes": windows.window}
         for attribute in own:
             attributes[attribute.name] = chooser.choose(attribute.choices or [True, False])
-        if str(attributes["pad_type"]).startswith("same"):
+        if windows.attributes["pad_type"].startswith("same"):
             attributes.pop(CEIL_MODE.name, None)
         elif attributes.get(CEIL_MODE.name):
             attributes["strides"] = strides_that_see(windows)

@@ -74,7 +74,7 @@ def axes_of(node: Node, operand: str) -> Axes | None:
         return None
     if rank_of(node.operands, operand) < 2:
         return None  # a vector has no channels
-    transposed = bool(node.attributes.get(f"transpose_{operand}", False))
+    transposed = node.is_set(f"transpose_{operand}")
     # What is not contracted is the output channels: of the right operand the last axis, of the left the one before.
     rank = rank_of(node.operands, operand)
     last, before = rank - 1, rank - 2

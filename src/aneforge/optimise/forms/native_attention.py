@@ -27,7 +27,7 @@ __all__ = ["with_native_attention", "without_native_attention"]
 
 def with_native_attention(graph: Graph, place: Place) -> tuple[Graph, tuple[str, ...]]:
     """Return a graph whose attention is the engine's own layer where that is legal and faster, and what was changed."""
-    asked = [node for node in graph.nodes if node.op.name == "sdpa" and not node.attributes["native"]]
+    asked = [node for node in graph.nodes if node.op.name == "sdpa" and not node.flag("native")]
     if not asked:
         return graph, ()
     alone = sum(node.op.name not in PLACEHOLDERS for node in graph.nodes) == 1
@@ -45,7 +45,7 @@ def with_native_attention(graph: Graph, place: Place) -> tuple[Graph, tuple[str,
 
 def without_native_attention(graph: Graph) -> Graph | None:
     """Return a graph in which no attention asks for the engine's own layer; None where none does."""
-    taken = {node for node in graph.nodes if node.op.name == "sdpa" and node.attributes["native"]}
+    taken = {node for node in graph.nodes if node.op.name == "sdpa" and node.flag("native")}
     return restate(graph, taken, native=False) if taken else None
 
 

@@ -67,7 +67,7 @@ class Observed:
         if key in self.sums:
             return self.sums[key] * allow_growth()
         node, depth = value.node, value.shape[axis]
-        if node.op.name == "softmax" and int(str(node.attributes["axis"])) % value.type.rank == key[1]:
+        if node.op.name == "softmax" and node.integer("axis") % value.type.rank == key[1]:
             return policy().softmax_row.sum
         return depth * self.bound(value)
 

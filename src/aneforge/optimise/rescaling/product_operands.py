@@ -61,8 +61,7 @@ def get_sizing_tensors(node: Node) -> tuple[Output, ...]:
 
 def find_contracted_axis(node: Node, operand: str) -> int:
     """Return the axis of an operand along which a matrix product adds."""
-    transposed = bool(node.attributes.get(f"transpose_{operand}", False))
-    return -1 if (operand == "x") != transposed else -2
+    return -1 if (operand == "x") != node.is_set(f"transpose_{operand}") else -2
 
 
 def bound_growth(weights: Value) -> float:

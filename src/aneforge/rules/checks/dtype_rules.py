@@ -6,6 +6,7 @@ from aneforge.ops.op import Trait
 from aneforge.ops.table import names
 from aneforge.ops.types import is_integer
 from aneforge.rules.facts import fact
+from aneforge.rules.looking import text
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import PORT, Subject
 
@@ -48,7 +49,7 @@ def cast_output(subject: Subject) -> Iterator[Seen]:
 
 def leaves_through_a_cast(subject: Subject, dtype: str) -> bool:
     """Return whether an output is a boolean or an index, which the engine holds in another form anyway."""
-    return dtype == "bool" or is_index(str(subject.attributes.get("producer")), dtype)
+    return dtype == "bool" or is_index(text(subject, "producer"), dtype)
 
 
 def is_index(op: str, dtype: str) -> bool:

@@ -37,6 +37,7 @@ from aneforge.formats.hwx.interpreter.steps import (
     Sum,
     Window,
 )
+from aneforge.ops.attributed import plain_attributes
 from aneforge.ops.numbers import FP16_INFINITY
 from aneforge.records import dataclass
 from aneforge.runtime.hwx.interpolation import interpolate
@@ -160,7 +161,7 @@ class SoftwareComputer:
         self.doubt_sums(images, weights, biases, attributes)
         if work.scale == 1:
             given: dict[str, Array | None] = {"x": images, "weight": weights, "bias": biases}
-            found = self.run("conv", given, cast("Mapping[str, AttributeValue]", attributes))
+            found = self.run("conv", given, plain_attributes(attributes))
         else:
             self.doubt(EARLY_SCALE)
             found = golden.apply_gain(self.total(images, weights, biases, attributes), work.scale, None)
@@ -207,7 +208,7 @@ class SoftwareComputer:
             self.doubt(FROM_ACCUMULATOR)
             return table_of(named.op, group(self.total(images, ones, starts, attributes), step))
         given: dict[str, Array | None] = {"x": images, "weight": ones, "bias": starts}
-        found = self.run("conv", given, cast("Mapping[str, AttributeValue]", attributes))
+        found = self.run("conv", given, plain_attributes(attributes))
         return self.activated(group(found, step), work.activation)
 
     def largest(self, work: ChannelMaximum, x: Array) -> Array:

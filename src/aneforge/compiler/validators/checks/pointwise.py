@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from aneforge.compiler.axes import MOST_AXES, Axis, roles
 from aneforge.compiler.validators.data import validators_file
 from aneforge.compiler.validators.declare import gate, layer_rule
-from aneforge.rules.looking import argument, depth_axis, first, integer, integers
+from aneforge.rules.looking import argument, depth_axis, first, integer, integers, text
 from aneforge.rules.rule import Relation, Seen, Severity
 from aneforge.rules.subject import Subject
 
@@ -113,7 +113,7 @@ def minmax_channels(subject: Subject) -> Iterator[Seen]:
 
     Remedy: normalise along width or height, transposed before and after.
     """
-    if str(subject.attributes.get("dimension")).lower() == "channel":
+    if text(subject, "dimension").lower() == "channel":
         yield Seen("channel", "dimension")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from aneforge.compiler.validators.data import validators_file
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.rules.looking import integer, integers
+from aneforge.rules.looking import integer, integers, text, texts
 from aneforge.rules.rule import Relation, Seen, Severity
 from aneforge.rules.subject import Subject
 
@@ -28,7 +28,7 @@ def newer_schema(subject: Subject) -> Iterator[Seen]:
 
     Remedy: write the description in the older schema.
     """
-    version, known = str(subject.attributes["schema"]), validators_file().schema.version
+    version, known = text(subject, "schema"), validators_file().schema.version
     if version_numbers(version) > version_numbers(known):
         yield Seen(version, "schema", known)
 
@@ -50,12 +50,11 @@ def unit_names(subject: Subject) -> Iterator[Seen]:
 
     Remedy: rename one of the layers.
     """
-    names = subject.attributes["units"]
     seen: set[str] = set()
-    for name in names if isinstance(names, tuple) else ():
-        if str(name) in seen:
-            yield Seen(str(name), "unit")
-        seen.add(str(name))
+    for name in texts(subject, "units"):
+        if name in seen:
+            yield Seen(name, "unit")
+        seen.add(name)
 
 
 @layer_rule("ANE-NETWORK-004", Relation.NEVER)
@@ -64,9 +63,8 @@ def conversion_records(subject: Subject) -> Iterator[Seen]:
 
     Remedy: use a kind of layer of the catalogue, and enter a new kind among the validators' kinds.
     """
-    names = subject.attributes["unconverted"]
-    for name in names if isinstance(names, tuple) else ():
-        yield Seen(str(name), "layer")
+    for name in texts(subject, "unconverted"):
+        yield Seen(name, "layer")
 
 
 @layer_rule("ANE-LOAD-001", Relation.NEVER)
@@ -121,7 +119,7 @@ def known_weight(subject: Subject) -> Iterator[Seen]:
     Remedy: `program.constants` lists the symbols.
     """
     if subject.attributes["type"] is None:
-        yield Seen(str(subject.attributes["symbol"]), "symbol")
+        yield Seen(text(subject, "symbol"), "symbol")
 
 
 @layer_rule("ANE-MUTABLE-002", Relation.NEVER)
@@ -230,8 +228,9 @@ def tasks_can_be_listed(subject: Subject) -> Iterator[Seen]:
 
     Remedy: compile the program again: the container is damaged.
     """
-    if subject.attributes["task_error"]:
-        yield Seen(str(subject.attributes["task_error"]), "tasks")
+    error = text(subject, "task_error")
+    if error:
+        yield Seen(error, "tasks")
 
 
 @layer_rule("ANE-LOAD-012", Relation.NEVER, severity=Severity.WARN)
