@@ -16,6 +16,7 @@ __all__ = [
     "BANK_BYTES",
     "CORES",
     "KERNEL_MEMORY",
+    "LARGEST_SIDE",
     "ON_CHIP",
     "TaskPlace",
     "UnitRows",
@@ -43,6 +44,8 @@ ON_CHIP = 2 * 1024 * 1024
 KERNEL_MEMORY = 64 * 1024
 """Kernel bytes of one core; a convolution that needs more runs as several tasks (decoded)."""
 CORES = 16
+LARGEST_SIDE = (1 << 15) - 1
+"""What the registers of rows and columns hold."""
 WORK_UNIT_LOG2 = 7
 """A work unit has 128 pixels."""
 MOST_ROWS_LOG2 = 4

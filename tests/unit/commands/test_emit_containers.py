@@ -105,7 +105,7 @@ def test_a_report_has_tasks_where_they_are_asked_for() -> None:
     assert first is not None
     assert later is not None
     assert latest is not None
-    assert [(one.engine, one.nodes) for one in first.tasks] == [("NE", (1,))]
+    assert [(one.engine, one.nodes) for one in first.tasks] == [("NE", (1,)), ("NE", (3,)), ("NE", (3,))]
     assert "work unit" in first.tasks[0].registers
     assert (first.refused[0].kind, first.refused[0].rule) == ("max_pool", "ANE-EMIT-001")
     assert {one.rule for one in later.refused} == {"ANE-EMIT-010"}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aneforge.compiler.axes import MOST_AXES, Axis, roles
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of
+from aneforge.compiler.memory.spreading import Spreading, are_rows_in_place, find_spreading
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Constant
 from aneforge.records import dataclass
@@ -154,9 +155,11 @@ class LayerPlaces:
     reduction: ReductionChain | None = None
     product: ProductPlaces | None = None
     exchanges: tuple[Exchange, ...] = ()
-    """Copies that exchange axes, one after the other: of a transpose, of a change of shape, or of dropped axes."""
+    """Copies that exchange axes, one after the other: of a transpose, a change of shape, or dropped axes."""
     turned: tuple[Exchange, ...] = ()
     """The same where a transpose comes last."""
+    spreading: Spreading | None = None
+    """A change of shape that neither leaves elements where they are nor exchanges axes."""
     negated: TaskPlace | None = None
     """The copy of a source with its sign turned."""
 
@@ -409,9 +412,9 @@ def with_reduction(
     least = chain.kind == LEAST
     found = reduction_chain(*source, chain.axes, on_chip, maximum=least or chain.kind == LARGEST)
     channels, rows, width = (1 if name in chain.axes else size for name, size in zip(REDUCED, source, strict=True))
-    moved = exchanges_of((channels, rows, width), sizes_of(core), (), on_chip)
     negated = planar_place(*source, on_chip=on_chip) if least else None
-    return replace(places, reduction=found, negated=negated, exchanges=moved)
+    moved = with_other_shape(places, (channels, rows, width), sizes_of(core), on_chip)
+    return replace(moved, reduction=found, negated=negated)
 
 
 def with_softmax(
@@ -454,7 +457,14 @@ def with_shape(
     places: LayerPlaces, _: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int
 ) -> LayerPlaces:
     """Add the places of a change of shape."""
-    return replace(places, exchanges=exchanges_of(sizes_of(sources[0]), sizes_of(core), (), on_chip))
+    return with_other_shape(places, sizes_of(sources[0]), sizes_of(core), on_chip)
+
+
+def with_other_shape(places: LayerPlaces, source: Sizes, result: Sizes, on_chip: int) -> LayerPlaces:
+    """Add the places of copies that give a tensor another shape; none where its elements stay where they are."""
+    if exchanged_axes(source, result, ()) is None and not are_rows_in_place(source[-1], result[-1]):
+        return replace(places, spreading=find_spreading(source, result, on_chip))
+    return replace(places, exchanges=exchanges_of(source, result, (), on_chip))
 
 
 CHAINS: Mapping[str, Callable[[LayerPlaces, ChainWork, Sequence[Extents], Extents, int], LayerPlaces]] = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
 
-__all__ = ["MergeActivations"]
+__all__ = ["CLIPS", "MergeActivations"]
 
 INFINITY = float("inf")
 CLIPS = {"relu": (0.0, INFINITY), "n_relu": (0.0, 6.0)}

@@ -5,11 +5,13 @@ A layer without a known program is refused with the id of the rule that says so;
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
+from aneforge.compiler.passes.merge_activations import CLIPS
 from aneforge.engine.activations import LN_2
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.activation_tables import line_bytes, line_table, table_bytes
@@ -115,8 +117,11 @@ def build_fused_steps(layer: Layer, places: LayerPlaces) -> tuple[tuple[Step, ..
         biased = bool(stages) and stages[0].kind.name == "gain_offset_control"
         after = stages[1:] if biased else stages
         # Whether the scale comes before the nonlinearity is not known, so that a relu after one is a task of its own.
-        relu = bool(after) and after[0].kind.name == "relu" and not is_gain(stages[0])
-        return convolution_steps(layer, places, stages[0] if biased else None, relu=relu), after[1:] if relu else after
+        relu = bool(after) and after[0].kind.name in CLIPS and not is_gain(stages[0])
+        steps = convolution_steps(layer, places, stages[0] if biased else None, relu=relu)
+        if not relu:
+            return steps, after
+        return (*steps, *cap_steps(after[0].kind.name, core_extent(layer), places)), after[1:]
     if layer.kind.name == "matmul":
         scale, after = scale_of(stages)
         return product_steps(layer, places, scale), after
@@ -185,8 +190,9 @@ def activation_steps(layer: Layer | Stage, extent: Extent, places: LayerPlaces) 
     """
     steps: tuple[Step, ...]
     match layer.kind.name:
-        case "relu":
-            steps = (Step(extent, lambda given, result, _, __: (relu_task(extent, places.neural, given[0], result),)),)
+        case "relu" | "n_relu" as name:
+            relu = Step(extent, lambda given, result, _, __: (relu_task(extent, places.neural, given[0], result),))
+            steps = (relu, *cap_steps(name, extent, places))
         case "abs":
             steps = (
                 Step(extent, lambda given, result, _, __: (absolute_task(extent, places.planar, given[0], result),)),
@@ -209,6 +215,12 @@ def activation_steps(layer: Layer | Stage, extent: Extent, places: LayerPlaces) 
         case other:
             raise HwxError("ANE-EMIT-001: no program of this operation is known", seen=other)
     return steps
+
+
+def cap_steps(rectifier: str, extent: Extent, places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the step that cuts what a relu gives at the upper bound of a kind of layer; none where it has none."""
+    _, most = CLIPS[rectifier]
+    return (scalar_step("minimum", most, extent, places),) if math.isfinite(most) else ()
 
 
 def table_step(table: bytes, extent: Extent, places: LayerPlaces) -> Step:

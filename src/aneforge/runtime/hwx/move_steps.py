@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.memory.spreading import Spreading, SpreadRows
     from aneforge.compiler.memory.task_places import Exchange, LayerPlaces
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.formats.hwx.emission.surfaces import Surface
@@ -37,8 +38,8 @@ __all__ = [
     "build_move_steps",
     "concat_steps",
     "exchange_step",
-    "exchange_steps",
     "is_view",
+    "shape_steps",
     "slice_steps",
     "transpose_steps",
     "view_steps",
@@ -95,21 +96,64 @@ def exchange_step(extent: Extent, exchange: Exchange) -> Step:
 
 
 def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
-    """Return the step of a layer that changes the shape alone.
+    """Return the steps of a layer that changes the shape alone, or nothing."""
+    return shape_steps(extent_of(layer.bottoms[0].type), core_extent(layer), places)
 
-    Raises:
-        HwxError: Elements would have to move in a way of which no program is known.
-    """
-    extent, result = extent_of(layer.bottoms[0].type), core_extent(layer)
-    if is_view(layer):
-        return (Step(result, lambda given, to, _, __: (copy_task(result, places.neural, view(given[0], to), to),)),)
+
+def shape_steps(extent: Extent, result: Extent, places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the steps that give a tensor another shape: a copy alone where its elements stay where they are."""
     if places.exchanges:
         return exchange_steps(extent, places.exchanges)
-    raise HwxError(
-        "ANE-EMIT-009: no program of this change of shape is known",
-        seen=layer.bottoms[0].shape,
-        limit=layer.result.shape,
-    )
+    if places.spreading is not None:
+        return spreading_steps(extent, result, places.spreading)
+    return (Step(result, lambda given, to, _, __: (copy_task(result, places.neural, view(given[0], to), to),)),)
+
+
+def spreading_steps(source: Extent, result: Extent, places: Spreading) -> tuple[Step, ...]:
+    """Return the steps that put each element into a line of its own, and then lines into rows of another width.
+
+    Rows of all channels are rows of one; columns become channels, which follow one another by lines, and the other way
+    round (inferred: programs with such copies are known, none that changes a shape by them).
+    """
+
+    def spread(sources: Sequence[Surface], to: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        return tuple(
+            exchange_channels_and_width(
+                Extent(1, part.rows, source.width),
+                part.chain,
+                some_rows(given, part, given.row),
+                lines_of(to, part, source.width),
+            )
+            for given in sources
+            for part in places.apart
+        )
+
+    def gather(sources: Sequence[Surface], to: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        return tuple(
+            exchange_channels_and_width(
+                Extent(result.width, part.rows, 1),
+                part.chain,
+                lines_of(given, part, result.width),
+                some_rows(to, part, to.row),
+            )
+            for given in sources
+            for part in places.together
+        )
+
+    lines = Extent(1, source.channels * source.height * source.width, 1)
+    apart = (Step(lines if places.together else result, spread),) if places.apart else ()
+    return (*apart, *((Step(result, gather),) if places.together else ()))
+
+
+def some_rows(surface: Surface, part: SpreadRows, row: int) -> Surface:
+    """Return some of the rows of all channels, as rows of one."""
+    return replace(surface, base=surface.base + part.first * row, plane=part.rows * row)
+
+
+def lines_of(surface: Surface, part: SpreadRows, width: int) -> Surface:
+    """Return the lines of the elements of some rows: columns are channels."""
+    row = LINE * width
+    return replace(surface, base=surface.base + part.first * row, row=row, plane=LINE)
 
 
 def view(source: Surface, shape: Surface) -> Surface:

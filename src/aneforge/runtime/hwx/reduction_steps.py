@@ -24,7 +24,7 @@ from aneforge.formats.hwx.emission.normalisation_tasks import layer_norm_tasks, 
 from aneforge.formats.hwx.emission.planar_tasks import scalar_task
 from aneforge.formats.hwx.emission.reduction_tasks import Reduction, channel_maximum, expect_several, reduction_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
-from aneforge.runtime.hwx.move_steps import exchange_steps
+from aneforge.runtime.hwx.move_steps import shape_steps
 from aneforge.runtime.hwx.step import Step, core_extent, extent_of, get_planned_place
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ __all__ = ["layer_norm_steps", "reduction_steps", "softmax_steps"]
 def reduction_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of a reduction; the least of numbers is the largest of those with their signs turned.
 
-    Where it drops the axes that it reduces, what is left of them is exchanged into its place, which is inferred.
+    Where it drops the axes that it reduces, what is left of them is moved into its place, which is inferred.
     """
     extent, axes = extent_of(layer.bottoms[0].type), reduced_axes(layer)
     expect_several(extent, axes)
@@ -54,9 +54,7 @@ def reduction_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     mean, least = layer.kind.name == "reduce_avg", layer.kind.name == "reduce_min"
     maximum = least or layer.kind.name == "reduce_max"
     reduction = Reduction(maximum=maximum, scale=float(np.float32(1 / count)) if mean else 1.0)
-    moved = exchange_steps(reduced, places.exchanges)
-    if (moved[-1].result if moved else reduced) != core_extent(layer):
-        raise HwxError("ANE-EMIT-006: no program that drops the axes it reduces is known", seen=layer.result.shape)
+    moved = () if reduced == core_extent(layer) else shape_steps(reduced, core_extent(layer), places)
     chain = get_planned_place(places.reduction)
     reduction_tasks(reduction, extent, chain, surface_of(extent, 0), surface_of(reduced, 0))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import HwxError
 from aneforge.records import dataclass
 from aneforge.targets.task_chains import Buffer
-from aneforge.targets.work_units import ON_CHIP, round_to
+from aneforge.targets.work_units import LARGEST_SIDE, ON_CHIP, round_to
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
@@ -30,8 +30,8 @@ __all__ = [
 
 ADDRESSES = 1 << 32
 """Registers of the DMA hold addresses and strides of 32 bits."""
-LARGEST_SIDE, MOST_CHANNELS = (1 << 15) - 1, (1 << 17) - 1
-"""What registers of rows, columns and channels hold."""
+MOST_CHANNELS = (1 << 17) - 1
+"""What the registers of channels hold."""
 LINE = 64
 """Bytes: strides and addresses of the DMA are multiples of it."""
 FP16 = 0x2031

@@ -74,6 +74,22 @@ class Affine:
         regular = all(step > 0 or extent == 1 for step, extent in zip(steps, elements.shape, strict=True))
         return cls(first, elements.shape, tuple(steps)) if regular and np.array_equal(expected, elements) else None
 
+    @classmethod
+    def unfolded(cls, elements: Names) -> Affine | None:
+        """Return the regular form of elements one after the other, in axes that make it regular; None where none do."""
+        left, extents, strides = elements.ravel(), list[int](), list[int]()
+        while left.size > 1:
+            steps = np.diff(left)
+            others = np.flatnonzero(steps != steps[0])
+            count = int(others[0]) + 1 if others.size else left.size
+            if steps[0] <= 0 or left.size % count:
+                return None
+            rows = left.reshape(-1, count)
+            if not np.array_equal(rows, rows[:, :1] + steps[0] * np.arange(count)):
+                return None
+            extents, strides, left = [count, *extents], [int(steps[0]), *strides], rows[:, 0]
+        return cls(int(elements.flat[0]), tuple(extents), tuple(strides))
+
     @property
     def axes(self) -> list[int]:
         """Axes of more than one element, those of larger strides first."""
@@ -124,7 +140,9 @@ class ValueTable:
             return in_shape(self, whole, elements.shape)
         regular = Affine.of(elements)
         if regular is None:
-            return self.piece_together(names, where)
+            unfolded = Affine.unfolded(elements)
+            part = None if unfolded is None else cut_out(self, whole, unfolded)
+            return self.piece_together(names, where) if part is None else in_shape(self, part, elements.shape)
         part = cut_out(self, whole, regular)
         part = turn_over(self, whole, regular) if part is None else part
         if part is None:
