@@ -262,7 +262,8 @@ def verdicts(observations: Sequence[Observation], targets: Sequence[Target]) -> 
     found: list[Preflight] = []
     for target in targets:
         judge = Judge(target)
-        profile = tuple(getattr(judge.bound_of(rule), "value", None) for rule in rules().values())
+        bounds = rules().values() if len(targets) > 1 else ()  # the verdict for one target is for nobody to share
+        profile = tuple(getattr(judge.bound_of(rule), "value", None) for rule in bounds)
         reports = [one.clean for one in observations]
         for place in objected.get(profile, range(len(observations))):
             reports[place] = report(observations[place], judge)

@@ -38,7 +38,7 @@ class Observed:
     sums: dict[tuple[Key, int], float] = field(default_factory=dict[tuple["Key", int], float])
     """The largest sum of magnitudes along an axis of a tensor."""
     places: dict[tuple[Key, int], Array] = field(default_factory=dict[tuple["Key", int], "Array"])
-    """The largest magnitude of every place of an axis."""
+    """The largest magnitude of every place of an axis, where that was asked for."""
     seen: list[dict[Key, Array]] = field(default_factory=list[dict["Key", "Array"]])
     """The values of the first sample, as the engine has them; and of others, where those are to be tried too."""
     proven: bool = False
@@ -84,10 +84,11 @@ def observe(
     samples: Sequence[Mapping[str, Array]],
     *,
     kept: int = 1,
+    places: bool = False,
 ) -> Observed:
     """Return what sample inputs show of values: on the target's engine, or in float64 where those cannot be outputs.
 
-    Sizes are those of all samples, the values themselves are `kept` of so many.
+    Sizes are those of all samples, the values themselves are `kept` of so many; `places` adds those of every place.
     """
     found = Observed()
     probes = probe_values(values)
@@ -108,7 +109,7 @@ def observe(
             outputs = evaluate(probes, fed)[0] if ready is None else ready.run(fed).outputs
             seen.update(zip(keys, outputs.values(), strict=True))
         numbers = {key: round_values(array) for key, array in seen.items()}
-        add_sizes(found, numbers)
+        add_sizes(found, numbers, places=places)
         if len(found.seen) < kept:
             found.seen.append(numbers)
     return found
@@ -117,10 +118,10 @@ def observe(
 def round_values(array: Array) -> Array:
     """Return values as the engine has them, to calculate with."""
     with np.errstate(over="ignore"):
-        return array.astype(np.float16).astype(np.float64)
+        return array.astype(np.float16, copy=False).astype(np.float64)
 
 
-def add_sizes(found: Observed, seen: Mapping[Key, Array]) -> None:
+def add_sizes(found: Observed, seen: Mapping[Key, Array], *, places: bool) -> None:
     """Add the sizes of one sample's values to what was seen."""
     for key, numbers in seen.items():
         magnitudes = np.abs(numbers)
@@ -128,7 +129,7 @@ def add_sizes(found: Observed, seen: Mapping[Key, Array]) -> None:
         for axis in range(max(numbers.ndim - 2, 0), numbers.ndim):
             most = float(magnitudes.sum(axis=axis).max(initial=0.0))
             found.sums[key, axis] = max(found.sums.get((key, axis), 0.0), most)
-        for axis in range(numbers.ndim):
+        for axis in range(numbers.ndim if places else 0):
             others = tuple(other for other in range(numbers.ndim) if other != axis)
             largest = magnitudes.max(axis=others, initial=0.0)
             found.places[key, axis] = np.maximum(found.places.get((key, axis), 0.0), largest)

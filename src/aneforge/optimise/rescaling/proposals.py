@@ -81,6 +81,8 @@ class Proposal:
     """What is scaled down and loses nothing may stay for the sake of other inputs."""
     keeps_small: bool = False
     """It must not lose rows far smaller than declared ranges."""
+    otherwise: Callable[[], Proposal | None] | None = None
+    """Makes what is tried in its place where it costs a layer."""
 
     @classmethod
     def refuse(cls, nodes: Sequence[Node], reason: str) -> Proposal:

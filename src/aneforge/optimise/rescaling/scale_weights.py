@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.compiler.compile import build
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import is_float
 from aneforge.optimise.compress.weighted_products import CONVOLUTIONS, axes_of
 from aneforge.optimise.rescaling.engine_errors import Reading, evaluate_node
-from aneforge.optimise.rescaling.graph_edits import Edit, isolate_node
+from aneforge.optimise.rescaling.graph_edits import Edit
 from aneforge.optimise.rescaling.power_exponents import (
     ask_exponents,
     find_least_gain,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.optimise.rescaling.operand_sizes import Observed
     from aneforge.optimise.rescaling.proposals import Situation
-    from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
 
@@ -94,9 +92,9 @@ class WeightedProduct:
         gain = np.array(find_least_gain(self.node, situation.graph))
         limit = limit_exponents(reach, find_largest(self, magnitudes) * growth, gain, situation.safety)
         for seen in situation.observed.seen:
-            yield self.propose_for(Reading.take(self.node, seen), reach, limit, situation.target)
+            yield self.propose_for(Reading.take(self.node, seen), reach, limit)
 
-    def propose_for(self, reading: Reading, reach: Array, limit: Array, target: Target) -> Proposal:
+    def propose_for(self, reading: Reading, reach: Array, limit: Array) -> Proposal:
         """Return what one sample asks for, within the limit of each channel."""
         by_channel = ask_exponents(self.depth, measure_channels(reading.exact, self.axis))
         asked = by_channel
@@ -113,13 +111,24 @@ class WeightedProduct:
                 if lowest < 0
                 else self.refuse(NOT_EXACT, reading, reach)
             )
-        if len(exponents) > 1 and count_layers(self.node, edit, target) > count_layers(self.node, Edit(), target):
-            one = (min(exponents),)
+        return self.propose_edit(edit, exponents, reading, reach)
+
+    def propose_edit(self, edit: Edit, exponents: tuple[int, ...], reading: Reading, reach: Array) -> Proposal:
+        """Return a product with its weights multiplied; by one factor for all where a row of them costs a layer.
+
+        Some layers have no gain slot for a row of factors.
+        """
+        one = (min(exponents),)
+
+        def propose_one() -> Proposal | None:
             single = scale_weights(self, one) if one[0] else None
-            edit, exponents = (edit, exponents) if single is None else (single, one)
+            return None if single is None else self.propose_edit(single, one, reading, reach)
+
         margins = (measure_edge_margin(reach, (0,)), measure_edge_margin(reach, exponents))
         member = Member(self.node, self.operand, reading, margins)
-        return Proposal((member,), exponents=exponents, change={self.node: edit}, axis=self.axis)
+        otherwise = propose_one if len(exponents) > 1 else None
+        change = {self.node: edit}
+        return Proposal((member,), exponents=exponents, change=change, axis=self.axis, otherwise=otherwise)
 
     def propose_to_scale_read(self, exponent: int, reading: Reading, reach: Array) -> Proposal:
         """Return a product whose sums pass the edge with what it reads scaled down, for its weights would lose bits."""
@@ -188,11 +197,6 @@ def scale_weights(product: WeightedProduct, exponents: tuple[int, ...]) -> Edit 
     constants = {name: one for name, one in made.items() if one is not None}
     inverse = tuple(-one for one in exponents)
     return Edit(constants, after=inverse, axis=product.axis) if len(constants) == len(made) else None
-
-
-def count_layers(node: Node, edit: Edit, target: Target) -> int:
-    """Return the layers of an edited node alone: some have no gain slot for a row of factors."""
-    return len(build(isolate_node(node, edit), target).program.layers)
 
 
 def find_largest(product: WeightedProduct, magnitudes: Array) -> Array:

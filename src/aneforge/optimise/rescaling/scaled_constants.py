@@ -93,8 +93,9 @@ def scale_exactly(values: Array, factor: Array) -> Array | None:
     >>> scale_exactly(np.array([2.0**-24], np.float16), np.array(0.5)) is None
     True
     """
-    exact = values.astype(np.float64) * factor
+    wide = np.float32 if values.dtype == np.float16 else np.float64  # holds the numbers times any factor of a gain
     with np.errstate(over="ignore", under="ignore"):
+        exact = values.astype(wide) * factor.astype(wide)
         stored = exact.astype(values.dtype)
-    kept = np.array_equal(stored.astype(np.float64), exact) and bool(np.all(np.isfinite(exact)))
+    kept = np.array_equal(stored.astype(wide), exact) and bool(np.all(np.isfinite(exact)))
     return stored if kept else None

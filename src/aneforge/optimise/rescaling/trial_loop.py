@@ -154,7 +154,8 @@ class TrialLoop:
         """Return what the operands of the graph as it is now are seen or known to be."""
         basis, graph, values = self.basis, self.graph, find_operands(self.graph)
         count = policy().samples.most if basis.tries_several else 1
-        observed = observe(graph, values, basis.target, basis.shown, kept=count)
+        by_samples = basis.tries_several and basis.bounds is None
+        observed = observe(graph, values, basis.target, basis.shown, kept=count, places=by_samples)
         if basis.bounds is not None:
             keys = [(value.node, value.index) for value in values if value.node in self.origins]
             proven = {key: basis.bounds.get((self.origins[key[0]], key[1]), float("inf")) for key in keys}
@@ -164,7 +165,6 @@ class TrialLoop:
             sizes = len(policy().small_rows.parts)
             return [observe(graph, values, basis.target, [one]).seen[0] for one in basis.smaller[:sizes]]
 
-        by_samples = basis.tries_several and basis.bounds is None
         names = {node: self.names[origin] for node, origin in self.origins.items()}
         return Situation(graph, basis.target, names, observed, basis.safety, by_samples, cache(observe_small))
 
@@ -272,6 +272,10 @@ def find_reached_outputs(graph: Graph) -> dict[Node, frozenset[str]]:
 def try_proposal(proposal: Proposal, situation: Situation) -> Trial:
     """Try a proposal on its nodes alone, each with what it was seen to read."""
     pairs = [measure_member(one, one.reading, proposal, situation.target) for one in proposal.members]
+    if proposal.otherwise is not None and any(after.layers > before.layers for before, after in pairs):
+        other = proposal.otherwise()
+        if other is not None:
+            return try_proposal(other, situation)
     reason = proposal.reason or find_refusal(proposal, pairs, situation)
     reports = tuple(
         report_member(member, pair, () if reason else proposal.exponents, situation.names[member.node])
