@@ -51,6 +51,18 @@ def convolution(kernel: int = 3, width: int = 8) -> af.Tensor:
     return af.conv(af.input((1, 4, 8, width), name="x", max_abs=8.0), weights(4, 4, kernel, kernel), pad=kernel // 2)
 
 
+def test_constants_have_one_name_where_their_bits_are_equal() -> None:
+    values = np.zeros((64, 64), np.float16)
+    other, negative = values.copy(), values.copy()
+    other[0, 1], negative[0, 1] = 1.0, -0.0  # beside the elements that are sampled
+    encoded = Int8Affine(np.zeros((64, 64), np.int8), np.ones(1, np.float16))
+    held = [Dense(values), Dense(other), Dense(negative), Dense(values.copy()), encoded, Dense(values.reshape(32, 128))]
+    numbering = Numbering()
+    names = [numbering.name_constant(one) for one in held]
+    assert len(set(names)) == 4
+    assert names[0] == names[3] == names[4]
+
+
 def test_whatever_differs_in_a_bit_was_not_none() -> None:
     tally = Tally()
 

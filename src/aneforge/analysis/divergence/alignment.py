@@ -124,7 +124,7 @@ def local_key(layer: Layer, numbering: Numbering, renamed: Mapping[int, int]) ->
     """Return what a layer does, to which values, under which name."""
 
     def ref_key(ref: Ref) -> str:
-        return canonical(ref.name, renamed) if isinstance(ref, Value) else numbering.digest(ref)
+        return canonical(ref.name, renamed) if isinstance(ref, Value) else numbering.name_constant(ref)
 
     def argument_key(argument: Argument) -> object:
         return tuple(map(ref_key, argument)) if isinstance(argument, tuple) else ref_key(argument)
@@ -139,7 +139,7 @@ def does(layer: Layer, numbering: Numbering) -> tuple[object, ...]:
         (
             stage.kind.name,
             attributes_key(stage.attributes),
-            tuple(numbering.digest(one) for one in stage.operands.values()),
+            tuple(numbering.name_constant(one) for one in stage.operands.values()),
         )
         for _, stage in layer.epilogue
     )

@@ -38,11 +38,11 @@ class ByType(Numbering):
 
     reads_weights: ClassVar[bool] = False
 
-    def digest(self, constant: Constant) -> str:
+    def name_constant(self, constant: Constant) -> str:
         """Return the type and the encoding of a constant."""
         return describe(constant.type, constant.encoding)
 
-    def joined_digest(self, weights: Sequence[Dense], axis: int) -> str:
+    def name_joined(self, weights: Sequence[Dense], axis: int) -> str:
         """Return the type and the encoding of weights that are joined along an axis."""
         shape = list(weights[0].type.shape)
         shape[axis] = sum(weight.type.shape[axis] for weight in weights)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.constant import Constant
-    from aneforge.ops.types import TensorType
+    from aneforge.ops.types import Array, TensorType
 
     Key = tuple[object, ...]
 
@@ -77,8 +77,10 @@ class Numbering:
     """Weights that choose elements are distinguished from others."""
 
     known: dict[Key, int] = field(default_factory=dict["Key", int])
-    digests: dict[int, str] = field(default_factory=dict[int, str])
-    """The digest of a constant's dense values, by the constant's identity."""
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    """What stands for a constant's dense values, by the constant's identity."""
+    alike: dict[Key, list[tuple[str, Constant]]] = field(default_factory=dict["Key", "list[tuple[str, Constant]]"])
+    """Constants of different values by what a sample of them shows."""
     held: list[Constant] = field(default_factory=list["Constant"])
     """The constants whose identities are in use."""
 
@@ -96,17 +98,28 @@ class Numbering:
         """Return the number of a key."""
         return self.known.setdefault(key, len(self.known))
 
-    def digest(self, constant: Constant) -> str:
-        """Return the digest of a constant's values, whatever their encoding."""
-        if id(constant) not in self.digests:
-            dense = constant if isinstance(constant, Dense) else Dense(np.array(constant.dense()))
-            self.digests[id(constant)] = dense.digest
+    def name_constant(self, constant: Constant) -> str:
+        """Return what stands for a constant's values, whatever their encoding: one name for equal bits."""
+        if id(constant) not in self.names:
+            self.names[id(constant)] = self.name_values(constant)
             self.held.append(constant)
-        return self.digests[id(constant)]
+        return self.names[id(constant)]
 
-    def joined_digest(self, weights: Sequence[Dense], axis: int) -> str:
-        """Return the digest of weights that are joined along an axis."""
-        return self.digest(Dense.owning(np.concatenate([weight.dense() for weight in weights], axis=axis)))
+    def name_values(self, constant: Constant) -> str:
+        """Return a name for values; whole constants are compared only where samples of them are equal."""
+        values = constant.dense()
+        every = values.reshape(-1)
+        sample = every[:: max(1, every.size // SAMPLED)].tobytes()
+        alike = self.alike.setdefault((constant.type, sample), [])
+        found = next((name for name, other in alike if has_equal_bits(values, other.dense())), None)
+        if found is None:
+            found = f"constant {self.number(('constant', constant.type, sample, len(alike)))}"
+            alike.append((found, constant))
+        return found
+
+    def name_joined(self, weights: Sequence[Dense], axis: int) -> str:
+        """Return what stands for weights that are joined along an axis."""
+        return self.name_constant(Dense.owning(np.concatenate([weight.dense() for weight in weights], axis=axis)))
 
     def program(self, program: Program, ranges: Mapping[str, Range]) -> Numbered:
         """Return a program with its values numbered; their ranges decide which routes change nothing."""
@@ -256,7 +269,7 @@ class Numbering:
         if whole is None:
             return None
         first, kind = whole.first, whole.type
-        weight = self.joined_digest(whole.weights, axis=whole.weight_axis)
+        weight = self.name_joined(whole.weights, axis=whole.weight_axis)
         operands = tuple(sorted([first.other, (first.place, weight)]))
         joined = () if whole.affine is None else (affine_key(whole.affine),)
         flowing = self.number(("result", self.number(((*first.key[:3], joined), operands, first.on_engine)), 0))
@@ -278,7 +291,7 @@ class Numbering:
             return self.layouts.transposed(flowing, kind.shape, stage.integers("perm"))
         call = call_of_kind(stage.kind, stage.attributes, kind.shape)
         assert call is not None, "only gain and offset is not a call"  # noqa: S101 - handled above
-        held = {name: self.digest(constant) for name, constant in stage.operands.items()}
+        held = {name: self.name_constant(constant) for name, constant in stage.operands.items()}
         key = (stage.kind.name, call.op, attributes_key(call.attributes), ())
         if not held and stage.kind.is_elementwise:
             return self.activated(key, stage.kind.flowing, flowing, kind.shape)
@@ -305,12 +318,24 @@ class Numbering:
 
     def ref(self, ref: Ref, numbers: Mapping[str, int]) -> object:
         """Return what stands for a value or a constant in a key."""
-        return numbers[ref.name] if isinstance(ref, Value) else self.digest(ref)
+        return numbers[ref.name] if isinstance(ref, Value) else self.name_constant(ref)
 
 
 PLAIN = Arithmetic().on_engine
+SAMPLED = 1024
+"""Elements of a constant that are looked at before all of them are."""
 BY_ROWS = frozenset({*reductions.FOR_TARGET, "reduce_max", "reduce_min"})
 """Reductions of real numbers whose results depend on the elements along their axes in a row, and on nothing else."""
+
+
+def has_equal_bits(first: Array, second: Array) -> bool:
+    """Return whether arrays of one type hold the same bits, as numbers that are not ordered do, too.
+
+    >>> has_equal_bits(np.array([np.nan]), np.array([np.nan])), has_equal_bits(np.array([0.0]), np.array([-0.0]))
+    (True, False)
+    """
+    one, other = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (first, second))
+    return np.array_equal(one, other)
 
 
 def stage_constants(stages: tuple[Stage, ...]) -> list[Constant]:

@@ -35,6 +35,8 @@ __all__ = ["LOST", "ROUNDS_TO_EDGE", "Total", "leaving", "total_of", "undo_weigh
 LOST = 2.0**-15
 """What a product loses at most: one that is dropped is below it, one that is rounded moves by a quarter of it."""
 HALF_ULP = 2.0**-11
+AT_ONCE = 2**14
+"""Elements of weights that are read together."""
 ROUNDS_TO_EDGE = EDGE * (1 - HALF_ULP / 2)
 """A sum from here on, 32,760, is rounded to the edge where it leaves, and infinite."""
 
@@ -140,11 +142,21 @@ def sums_of(weight: Known, channel: int) -> WeightSums | None:
 
 
 def sums_along(channel: int, values: Array) -> WeightSums:
-    """Return the sums of weights whose channels lie along an axis."""
-    numbers = np.moveaxis(as_read(values), channel, 0)
-    rows = numbers.reshape(numbers.shape[0], -1)
-    positive, negative = np.maximum(rows, 0.0).sum(axis=1), 0.0 - np.minimum(rows, 0.0).sum(axis=1)
-    return WeightSums(positive, negative, float(max(rows.max(initial=0.0), -rows.min(initial=0.0))))
+    """Return the sums of weights whose channels lie along an axis; some channels at a time, which caches hold.
+
+    fp16 numbers are multiples of 2^-24, so float64 sums are exact below 2^29, in any order of their terms.
+    """
+    channels = np.moveaxis(values, channel, 0)
+    count = len(channels)
+    positive, negative, largest = np.zeros(count), np.zeros(count), 0.0
+    step = max(1, AT_ONCE * count // max(values.size, 1))
+    for first in range(0, count, step):
+        some = slice(first, first + step)
+        rows = as_read(channels[some]).reshape(len(positive[some]), -1)
+        above, below = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
+        positive[some], negative[some] = above.sum(axis=1), 0.0 - below.sum(axis=1)
+        largest = max(largest, float(above.max(initial=0.0)), -float(below.min(initial=0.0)))
+    return WeightSums(positive, negative, largest)
 
 
 def windows(situation: Situation, x: Known, weight: Known, form: str) -> Terms:
