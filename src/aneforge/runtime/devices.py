@@ -23,8 +23,6 @@ import numpy as np
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
-from aneforge.formats.mil.mil_files import write_mil
-from aneforge.formats.mil.text import mil_text
 from aneforge.records import dataclass
 from aneforge.runtime.breaker import guard_compile
 from aneforge.runtime.executables import Execution
@@ -228,6 +226,9 @@ class DeviceBackend:
                 "a device compiles the graph, and this program was read from a file that holds the engine's layers",
                 remedy="compile the graph with this backend, or hand the MIL program over too",
             )
+        from aneforge.formats.mil.mil_files import write_mil  # noqa: PLC0415 - only devices are given MIL text
+        from aneforge.formats.mil.text import mil_text  # noqa: PLC0415 - as above
+
         resident = with_state_ports(graph)
         made = mil_text(resident.graph)
         states = {state.name: state.read.type for state in program.states}
