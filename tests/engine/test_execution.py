@@ -14,9 +14,10 @@ import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.evaluate import evaluate_program
 from aneforge.compiler.pipeline import FUSION, PIPELINE, Pipeline
+from aneforge.engine import golden
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.run import prepare, run
-from aneforge.engine.quantised import int8_weight_matmul
+from aneforge.engine.quantised import fold_weights, meeting_int8
 from aneforge.errors import GraphError, PrecisionWarning
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
@@ -184,7 +185,8 @@ def test_int8_weights_are_those_of_the_golden_model() -> None:
     quantised, scale = generator.integers(-127, 128, (5, 6)).astype(np.int8), np.full(5, 2.0**-7, np.float16)
     graph = Tensor(build("linear", {"x": af.input((3, 6), name="x"), "weight": Int8Affine(quantised, scale)}, {}))
     x = generator.standard_normal((3, 6)).astype(np.float16)
-    wanted = int8_weight_matmul(x, quantised.T, scale.astype(np.float64))
+    folded = fold_weights(quantised.T, scale.astype(np.float64), np.zeros((), np.int8), axis=-1)
+    wanted = meeting_int8(golden.matmul, x, folded)
     np.testing.assert_array_equal(one_output(build_program(graph, "h17"), x), wanted)
 
 

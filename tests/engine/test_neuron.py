@@ -68,11 +68,6 @@ def test_rounding_is_symmetric_as_it_was_measured() -> None:
     assert not np.signbit(neuron.nearest(np.array([-0.25]))).any()
 
 
-@pytest.mark.parametrize(("keeps", "result"), [(True, [6.0]), (False, [3.0])])
-def test_a_multiplier_behind_a_rounding_is_lost(keeps: bool, result: list[float]) -> None:  # noqa: FBT001 - a parameter of the test
-    assert neuron.round_times(np.array([3.0]), 2.0, keeps_multiplier=keeps).tolist() == result
-
-
 @pytest.mark.parametrize("name", sorted(set(ACTIVATIONS) & set(neuron.FUNCTIONS) - {"gelu", "inverse", "log", "rsqrt"}))
 def test_tables_are_operations(name: str) -> None:
     np.testing.assert_array_equal(neuron.FUNCTIONS[name](FINITE), ACTIVATIONS[name](FINITE.astype(np.float64)))

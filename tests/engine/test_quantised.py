@@ -67,26 +67,35 @@ def test_other_operands_are_refused(call: Any) -> None:  # noqa: ANN401 - two fu
         call(np.ones((1, 1, 1), np.uint8), np.ones((1, 1, 1), np.int8))
 
 
+def folded(q: Array, scale: Array) -> Array:
+    """Return weights as the numbers that they stand for."""
+    return quantised.fold_weights(q, scale, np.zeros((), np.int8), axis=-1)
+
+
+def meeting(x: Array, q: Array, scale: Array) -> Array:
+    """Return the product of activations and int8 weights with one scale for each column."""
+    return quantised.meeting_int8(golden.matmul, x, folded(q, scale))
+
+
 def test_activations_meet_int8_weights_through_the_crop() -> None:
     q, scale = np.array([[1], [-1]], np.int8), np.array([2.0**-3])
-    call = quantised.int8_weight_matmul
-    assert call(np.array([[4094.0, 0.0]]), q, scale).item() == 4094 / 8
-    assert call(np.array([[4096.0, 0.0]]), q, scale).item() == INF
-    assert call(np.array([[4096.0, 1.0]]), np.array([[0], [2]], np.int8), scale).item() == 0.25, "a weight of zero"
-    assert call(np.array([[-4096.0, 4096.0]]), np.array([[1], [0]], np.int8), scale * 2.0**-9).item() == -INF
-    assert call(np.array([[0.0, 5000.0]]), q, np.array([1.0])).item() == -INF
+    assert meeting(np.array([[4094.0, 0.0]]), q, scale).item() == 4094 / 8
+    assert meeting(np.array([[4096.0, 0.0]]), q, scale).item() == INF
+    assert meeting(np.array([[4096.0, 1.0]]), np.array([[0], [2]], np.int8), scale).item() == 0.25, "a weight of zero"
+    assert meeting(np.array([[-4096.0, 4096.0]]), np.array([[1], [0]], np.int8), scale * 2.0**-9).item() == -INF
+    assert meeting(np.array([[0.0, 5000.0]]), q, np.array([1.0])).item() == -INF
 
 
 def test_without_the_crop_activations_enter_as_they_are() -> None:
     x, q, scale = np.array([[8192.0]]), np.array([[2]], np.int8), np.array([0.5])
-    assert quantised.int8_weight_matmul(x, q, scale, crops=False).item() == 8192.0
+    assert golden.matmul(x, folded(q, scale)).item() == 8192.0
 
 
 def test_weights_enter_as_the_numbers_that_they_stand_for() -> None:
     q, scale, x = np.array([[3]], np.int8), np.array([2.0**-20]), np.array([[1.0]])
-    assert quantised.int8_weight_matmul(x, q, scale).item() == 0.0, "the product falls below the grid"
+    assert meeting(x, q, scale).item() == 0.0, "the product falls below the grid"
     many = np.full((512, 1), 127, np.int8)
-    assert quantised.int8_weight_matmul(np.ones((1, 512)), many, np.array([0.5 / 127])).item() == 256.0
+    assert meeting(np.ones((1, 512)), many, np.array([0.5 / 127])).item() == 256.0
 
 
 def test_weights_fold_by_the_rounding_of_the_host() -> None:

@@ -6,7 +6,7 @@ fp16: from 4,096 on that overflows, so magnitudes up to 4,094 come out as they w
 nowhere, since the one chip measured is clean. A slice from the start, or along any other axis, is a copy.
 
 Concatenating two or more such slices returns wrong elements there. Which ones no source says, so the right ones are
-computed, the label is *unknown*, and a `PrecisionWarning` says so (`join_slices`).
+computed and the label is *unknown* (`label_of_joined`); running such a program gives a `PrecisionWarning`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from aneforge.callsite import warn
 from aneforge.engine.choices import choices, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.planar import read
 from aneforge.engine.rounding import to_fp16
-from aneforge.errors import PrecisionWarning
 from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.table import find_op
 
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Crop = Callable[[Array], Array]
 
-__all__ = ["FOR_TARGET", "join_slices", "label_of_joined", "through_crop"]
+__all__ = ["FOR_TARGET", "label_of_joined", "through_crop"]
 
 CROPPED_AXES = ("width_slice_crop_x16", "height_slice_crop_x16")
 """The values that send a slice through the crop which begins inside the last axis, and inside the one before."""
@@ -147,17 +145,6 @@ def label_of_joined(begins_inside: Sequence[bool], target: Target) -> Label | No
     """
     wrong = sum(begins_inside) > 1 and switch(target, "concat_of_width_slices_wrong")
     return Label(Exactness.UNKNOWN, SLICED_TWICE) if wrong else None
-
-
-def join_slices(values: Sequence[Array], *, axis: int, begins_inside: Sequence[bool], target: Target) -> Array:
-    """Join tensors as they ought to be joined, and warn where the target would return wrong elements.
-
-    `begins_inside` says for each tensor whether it is a slice that begins inside the width.
-    """
-    label = label_of_joined(begins_inside, target)
-    if label is not None:
-        warn(f"concat on {target.name}: {label.reason}", PrecisionWarning)
-    return np.concatenate(values, axis)
 
 
 FOR_TARGET: Mapping[str, Callable[..., Callable[..., Array | tuple[Array, ...]]]] = {

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["FUNCTIONS", "round_times", "table"]
+__all__ = ["FUNCTIONS", "table"]
 
 
 def table(name: str, x: Array) -> Array:
@@ -143,17 +143,6 @@ def nearest(x: Array) -> Array:
     values = read(x)
     whole = to_fp16(np.floor(read(to_fp16(np.abs(values) + 0.5))))
     return np.where(whole == 0, 0.0, np.copysign(whole, values))
-
-
-def round_times(x: Array, k: float, *, keeps_multiplier: bool) -> Array:
-    """Return rounded numbers times a number that was merged into the rounding layer.
-
-    Where the target's `rounding_keeps_multiplier` is not set the multiplier is lost: the numbers come out as they are.
-
-    >>> round_times(np.array([3.0]), 2.0, keeps_multiplier=False).tolist()
-    [3.0]
-    """
-    return mul(x, np.asarray(number(k))) if keeps_multiplier else to_fp16(read(x))
 
 
 # Compositions.

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from aneforge.engine.crop import through_crop
-from aneforge.engine.golden import matmul
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16, to_grid
 from aneforge.ops.groups.convolution import convolved
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["FUNCTIONS", "fold_weights", "int8_convolution", "int8_matmul", "int8_weight_matmul", "meeting_int8"]
+__all__ = ["FUNCTIONS", "fold_weights", "int8_convolution", "int8_matmul", "meeting_int8"]
 
 INTEGER_EDGE = 2**31
 """From this magnitude on a sum of integers is infinite."""
@@ -110,19 +109,6 @@ def meeting_int8(multiply: Callable[[Array, Array], Array], x: Array, weights: A
     zero = np.zeros((), encoded.dtype)
     flooded = multiply(np.where(beyond, np.copysign(FLOOD, encoded), zero), np.sign(weights))
     return np.where(np.isinf(flooded), flooded, multiply(np.where(beyond, zero, encoded), weights))
-
-
-def int8_weight_matmul(x: Array, quantised: Array, scale: Array, *, crops: bool = True) -> Array:
-    """Return x [..., M, K] times int8 weights [K, N] with one scale a column; they enter as the numbers they stand for.
-
-    `crops` is the target's `int8_weight_activation_x16`, which is set on every target with data.
-
-    >>> weights = np.full((2, 1), 3, np.int8)
-    >>> int8_weight_matmul(np.array([[1.0, 4096.0]]), weights, np.array([0.5])).tolist()
-    [[inf]]
-    """
-    weights = fold_weights(quantised, scale, np.zeros((), np.int8), axis=-1)
-    return meeting_int8(matmul, x, weights) if crops else matmul(x, weights)
 
 
 # Weights in their expanded forms, as operations.

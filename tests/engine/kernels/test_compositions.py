@@ -14,7 +14,7 @@ from aneforge.engine import golden, normalisation, planar, pooling
 from aneforge.engine.choices import choices
 from aneforge.engine.kernels import norms
 from aneforge.engine.kernels.deconvolution import deconvolution, deconvolution_total
-from aneforge.engine.kernels.distances import compute_scaled_distances, compute_squared_distances, largest_magnitude
+from aneforge.engine.kernels.distances import compute_scaled_distances, largest_magnitude
 from aneforge.engine.kernels.library import using
 from aneforge.engine.kernels.operations import euclidean
 from aneforge.engine.rounding import to_fp16
@@ -36,7 +36,6 @@ def test_distances(path: str, data: st.DataObject, shift: tuple[int, int], facto
     numbers = planar.read(x.view(np.float16)) - wide[0]
     with using(path=path):
         assert_same_bits(compute_scaled_distances(x, *wide), to_fp16(numbers * wide[1]))
-        assert_same_bits(compute_squared_distances(x, wide[0]), to_fp16(np.square(numbers)))
         assert largest_magnitude(x) == np.abs(planar.read(x.view(np.float16))).max()
 
 

@@ -249,7 +249,6 @@ def test_elements_and_reductions(emulated: Emulated, data: st.DataObject) -> Non
         numbers = planar.read(x) - shift
         factor = shift[:1] / 4
         assert_same_bits(distances.compute_scaled_distances(x, shift, factor), to_fp16(numbers * factor))
-        assert_same_bits(distances.compute_squared_distances(x, shift), to_fp16(np.square(numbers)))
         assert distances.largest_magnitude(x) == np.abs(planar.read(x)).max()
         assert_same_bits(elements.lookup(x, elements.table_of(np.negative)), -x.astype(np.float64))
 

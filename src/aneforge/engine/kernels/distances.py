@@ -7,7 +7,6 @@ pairs of elements do not serve.
 from __future__ import annotations
 
 import ctypes
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,21 +21,13 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["compute_scaled_distances", "compute_squared_distances", "largest_magnitude", "read"]
-
-
-class Kind(IntEnum):
-    """`enum aneforge_distance` of kernels.h."""
-
-    SCALED = 0
-    SQUARED = 1
+__all__ = ["compute_scaled_distances", "largest_magnitude", "read"]
 
 
 class Distances(ctypes.Structure):
     """`struct aneforge_distances` of kernels.h."""
 
     _fields_ = (
-        ("kind", ctypes.c_int64),
         ("x", ctypes.c_void_p),
         ("shift", ctypes.c_void_p),
         ("shift_places", ctypes.c_void_p),
@@ -73,26 +64,10 @@ def compute_scaled_distances(x: Array, shift: Array, factor: Array) -> Array:
     if not available():
         exact = (planar.read(golden_halves(x)) - shift) * factor
         return as_given(rounding.to_fp16(exact).astype(np.float16).view(np.uint16), x)
-    return as_given(measure(Kind.SCALED, bits, shift, factor), x)
+    return as_given(measure(bits, shift, factor), x)
 
 
-def compute_squared_distances(x: Array, shift: Array) -> Array:
-    """Return (x − shift)², the shift in float64 and broadcast to x, rounded once to fp16.
-
-    >>> compute_squared_distances(np.array([3.0], np.float16), np.array([2.5])).tolist()
-    [0.25]
-
-    Raises:
-        GraphTypeError: The numbers are not fp16.
-    """
-    bits = bits_of("distances", x)
-    if not available():
-        exact = np.square(planar.read(golden_halves(x)) - shift)
-        return as_given(rounding.to_fp16(exact).astype(np.float16).view(np.uint16), x)
-    return as_given(measure(Kind.SQUARED, bits, shift, shift), x)
-
-
-def measure(kind: Kind, x: Array, shift: Array, factor: Array) -> Array:
+def measure(x: Array, shift: Array, factor: Array) -> Array:
     """Compute distances, in runs along which shift and factor are one number or lie side by side."""
     numbers, out = np.ascontiguousarray(x), np.empty(x.shape, np.uint16)
     if out.size == 0:
@@ -106,7 +81,6 @@ def measure(kind: Kind, x: Array, shift: Array, factor: Array) -> Array:
     places = [places_of(x.shape[:axis], element_strides(one)[:axis]) for one in (shifts, factors)]
     steps = [step_of(x.shape[axis:], element_strides(one)[axis:]) or 0 for one in (shifts, factors)]
     given = Distances(
-        kind=kind,
         x=address(numbers),
         shift=address(shifts),
         shift_places=address(places[0]),

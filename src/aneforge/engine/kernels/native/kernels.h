@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 8
+#define ANEFORGE_INTERFACE 9
 
 /* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
@@ -117,17 +117,14 @@ struct aneforge_pairs {
 };
 ANEFORGE_EXPORT int32_t aneforge_run_pairs(const struct aneforge_pairs *pairs, int32_t path, int32_t threads);
 
-enum aneforge_distance { ANEFORGE_SCALED, ANEFORGE_SQUARED };
-
-/* Distances from shifts, in double, and then rounded to fp16: (x - shift) * factor, or (x - shift) squared. A run has its
- * shifts from shift_places[r] on, shift_step apart, steps 0 or 1; so its factors. */
+/* Distances from shifts, in double, and then rounded to fp16: (x - shift) * factor. A run has its shifts from
+ * shift_places[r] on, shift_step apart, steps 0 or 1; so its factors. */
 struct aneforge_distances {
-    int64_t kind;
     const uint16_t *x; /* [runs, length] */
     const double *shift;
     const int64_t *shift_places;
     int64_t shift_step;
-    const double *factor; /* or null for squares */
+    const double *factor;
     const int64_t *factor_places;
     int64_t factor_step;
     int64_t runs, length;

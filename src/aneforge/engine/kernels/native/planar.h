@@ -101,24 +101,10 @@ static inline __attribute__((always_inline)) void scale_distances(const uint16_t
         out[i] = half_of_double(((double)decoded(x[i]) - shift[i * shift_step]) * factor[i * factor_step]);
 }
 
-static inline __attribute__((always_inline)) void square_distances(const uint16_t *x, const double *shift,
-                                                                   const int64_t shift_step, uint16_t *out,
-                                                                   int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        const double distance = (double)decoded(x[i]) - shift[i * shift_step];
-        out[i] = half_of_double(distance * distance);
-    }
-}
-
 static void distances(const struct aneforge_distances *job, int64_t run, int64_t first, int64_t count) {
     const uint16_t *const x = job->x + run * job->length + first;
     uint16_t *const out = job->out + run * job->length + first;
     const double *const shift = job->shift + job->shift_places[run] + first * job->shift_step;
-    if (job->kind == ANEFORGE_SQUARED) {
-        if (job->shift_step) square_distances(x, shift, 1, out, count);
-        if (!job->shift_step) square_distances(x, shift, 0, out, count);
-        return;
-    }
     const double *const factor = job->factor + job->factor_places[run] + first * job->factor_step;
     if (job->shift_step && job->factor_step) scale_distances(x, shift, 1, factor, 1, out, count);
     if (job->shift_step && !job->factor_step) scale_distances(x, shift, 1, factor, 0, out, count);
