@@ -290,6 +290,7 @@ def export(
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
     from aneforge.llm.language_model import load  # noqa: PLC0415 - as above
     from aneforge.llm.model_export import export_model  # noqa: PLC0415 - as above
+    from aneforge.llm.prompt_lengths import LONGEST_PIECE  # noqa: PLC0415 - as above
 
     given.refuse_json(json, model)
     if by_ranges:
@@ -301,7 +302,7 @@ def export(
         if by_ranges:
             tokenizer = tokenizer_of(model, lm.config.vocabulary) if prompt is not None else None
             lm = lm.by_ranges(prompt_tokens(prompt, ids, tokenizer))
-        lengths = length or ([] if lm.recurrent else [min(DEFAULT_LENGTH, lm.context)])
+        lengths = length or [min(LONGEST_PIECE if lm.recurrent else DEFAULT_LENGTH, lm.context)]
         written = export_model(lm, output, lengths=lengths, cache=cache)
     if given.write_json(json, "llm export", written):
         return

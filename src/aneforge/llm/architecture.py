@@ -164,7 +164,7 @@ class DecoderConfig:
 
     @property
     def recurrent(self) -> bool:
-        """Whether a layer has a memory that is overwritten: prompts run token by token, and nothing is rewound."""
+        """Whether a layer has a memory that is overwritten: prompts run in pieces, and nothing is rewound."""
         return any(isinstance(layer.mixer, DeltaNetSpec) for layer in self.layers)
 
     @property
@@ -273,7 +273,7 @@ def delta_net_shapes(width: int, spec: DeltaNetSpec) -> Iterator[tuple[str, tupl
     yield "decay.bias", (spec.value_heads,)
     yield "decay.rate", (spec.value_heads,)
     for role, rows in (("query", keys), ("key", keys), ("value", values)):
-        yield f"convolution.{role}.weight", (rows, spec.kernel)
+        yield f"convolution.{role}.weight", (rows, 1, 1, spec.kernel)
     yield "value_norm.weight", (spec.value_width,)
     yield "output.weight", (width, values)
 

@@ -9,6 +9,7 @@ import numpy as np
 import aneforge as af
 from aneforge.callsite import keep_warnings
 from aneforge.engine.doubts import SPECIAL
+from aneforge.llm.architecture import DeltaNetSpec
 from aneforge.llm.graphs.causal_attention import causal_mask
 from aneforge.llm.graphs.decoder import DecoderPart, attention_width, prefill_graph, shapes_held, step_graph
 from aneforge.llm.rope import rope_tables
@@ -108,7 +109,7 @@ class PrefillProgram:
 
 
 class StepProgram:
-    """One token, or a few that are verified together, against the cache."""
+    """One token, or several, against the cache; `last_row` gives the logits of the last one alone."""
 
     def __init__(
         self,
@@ -116,10 +117,12 @@ class StepProgram:
         tokens: int,
         cache: KeyValueCache,
         target: TargetLike,
+        *,
+        last_row: bool = False,
     ) -> None:
         self.tokens, self.cache = tokens, cache
         self.config = parts[0].config
-        built = [compile_graph(step_graph(part, tokens), target) for part in parts]
+        built = [compile_graph(step_graph(part, tokens, last_row=last_row), target) for part in parts]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
         self.infinite = False
@@ -130,8 +133,13 @@ class StepProgram:
                 model.loaded.bind(f"{name}_next", cache.buffers[name])
 
     def run(self, hidden: Array, position: int) -> dict[str, Array]:
-        """Run tokens at positions from `position`; the cache has their keys and values afterwards."""
-        inputs = {"hidden": hidden, **self.place(position)}
+        """Run tokens at positions from `position`; the cache has what they leave afterwards.
+
+        There may be fewer than the program takes: rows beyond them are padding.
+        """
+        count = len(hidden)
+        rows = np.concatenate([hidden, np.repeat(hidden[-1:], self.tokens - count, axis=0)])
+        inputs = {"hidden": rows, **self.place(position, count)}
         found: dict[str, Array] = {}
         for model in self.models:
             for name, value in inputs.items():
@@ -143,12 +151,12 @@ class StepProgram:
                 inputs["hidden"] = model.loaded.read_output("hidden")
             given = [name for name in model.outputs if name.startswith(("logits_", "residual_"))]
             found |= {name: model.loaded.read_output(name).astype(np.float32) for name in given}
-        self.cache.length = position + self.tokens
+        self.cache.length = position + count
         return found
 
-    def place(self, position: int) -> dict[str, Array]:
-        """Return what says where the tokens are."""
-        return place_tokens(self.config, self.cache.context, position, self.tokens)
+    def place(self, position: int, count: int = 1) -> dict[str, Array]:
+        """Return what says where so many tokens are."""
+        return place_tokens(self.config, self.cache.context, position, self.tokens, count)
 
     def release(self) -> None:
         """Give back what the programs hold."""
@@ -156,14 +164,27 @@ class StepProgram:
             model.release()
 
 
-def place_tokens(config: DecoderConfig, context: int, position: int, tokens: int) -> dict[str, Array]:
-    """Return what tells a step where its tokens are: placement, mask, and the rows of rotary tables."""
-    here = position + np.arange(tokens)
+def place_tokens(
+    config: DecoderConfig, context: int, position: int, tokens: int, count: int | None = None
+) -> dict[str, Array]:
+    """Return what tells a step where its tokens are: placement, mask, rotary tables, and what is padding.
+
+    Of `tokens` rows the first `count` are tokens, which is all where it is not given.
+    """
+    real = tokens if count is None else count
+    here = np.arange(real)
     placement = np.zeros((1, context, tokens), np.float16)
-    placement[0, here, np.arange(tokens)] = 1
-    found = {"placement": placement, "mask": causal_mask(tokens, context, position)[None]}
+    placement[0, position + here, here] = 1
+    last = np.zeros((1, tokens), np.float16)
+    last[0, real - 1] = 1
+    found = {"placement": placement, "mask": causal_mask(tokens, context, position)[None], "last": last}
     if config.rope is not None:
         width = attention_width(config)
-        cosine, sine = rope_tables(config.rope, here.tolist(), context, width)
+        cosine, sine = rope_tables(config.rope, range(position, position + tokens), context, width)
         found |= {"cosine": cosine[:, None], "sine": sine[:, None]}
+    kernels = [layer.mixer.kernel for layer in config.layers if isinstance(layer.mixer, DeltaNetSpec)]
+    if kernels and tokens > 1:
+        before = kernels[0] - 1
+        window = np.eye(before + tokens, before, -real, dtype=np.float16)
+        found |= {"real": (np.arange(tokens) < real).astype(np.float16)[:, None], "window": window}
     return found

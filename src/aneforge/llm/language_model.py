@@ -29,6 +29,7 @@ from aneforge.llm.exactness import Mathematics, compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
 from aneforge.llm.hub import local_folder
 from aneforge.llm.number_forms import NumberForms, choose_forms
+from aneforge.llm.prompt_lengths import padded_length, split_prompt
 from aneforge.llm.rope import length_note
 from aneforge.llm.token_sampling import GREEDY, Sampling, choose_token
 from aneforge.records import dataclass
@@ -43,15 +44,13 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load", "padded_length"]
+__all__ = ["DEFAULT_CONTEXT", "LanguageModel", "load"]
 
 DEFAULT_CONTEXT = 512
 INFINITE = (
     "numbers became infinite on the way: sums of products from 32,768 on, others from 65,520 on. Remedy: --by-ranges "
     "or --residual-scale 32 (by_ranges, residual_scale) divide the residual"
 )
-SHORTEST_PREFILL = 16
-"""The shortest prefill that is compiled: shorter prompts are padded to it."""
 
 
 def load(
@@ -109,15 +108,6 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return FolderCheckpoint(local_folder(path))
 
 
-def padded_length(tokens: int, context: int) -> int:
-    """Return the length that a prompt is padded to: a power of two, so that few programs serve all prompts.
-
-    >>> padded_length(3, 512), padded_length(100, 512), padded_length(300, 400)
-    (16, 128, 400)
-    """
-    return min(max(SHORTEST_PREFILL, 1 << (tokens - 1).bit_length()), context)
-
-
 def longest_context(config: af.llm.DecoderConfig) -> int:
     """Return the longest context that a model takes."""
     windows = [getattr(layer.mixer, "window", None) for layer in config.layers]
@@ -173,7 +163,7 @@ class LanguageModel:
             for chunk in split_layers(self.config, most, encoded_share(self.config, self.compress))
         )
         self.prefills: dict[tuple[int, bool], PrefillProgram] = {}
-        self.steps: dict[int, StepProgram] = {}
+        self.steps: dict[tuple[int, bool], StepProgram] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -209,11 +199,12 @@ class LanguageModel:
             self.prefills[key] = PrefillProgram(self.parts, key[0], self.asked, all_rows=all_rows)
         return self.prefills[key]
 
-    def step_program(self, tokens: int = 1) -> StepProgram:
+    def step_program(self, tokens: int = 1, *, last_row: bool = False) -> StepProgram:
         """Return the program of so many tokens against the cache, compiled when it is first asked for."""
-        if tokens not in self.steps:
-            self.steps[tokens] = StepProgram(self.parts, tokens, self.cache, self.asked)
-        return self.steps[tokens]
+        key = tokens, last_row and tokens > 1
+        if key not in self.steps:
+            self.steps[key] = StepProgram(self.parts, tokens, self.cache, self.asked, last_row=key[1])
+        return self.steps[key]
 
     def prefill(self, ids: Sequence[int]) -> Array:
         """Run a prompt, put its keys and values into the cache, and return the logits of the next token.
@@ -224,7 +215,7 @@ class LanguageModel:
         tokens = self.checked(ids)
         self.expect_room(len(tokens))
         if self.recurrent:
-            return self.run_one_by_one(tokens)[-1]
+            return self.run_in_pieces(tokens, last_row=True)[-1]
         program = self.prefill_program(len(tokens))
         found = program.run(self.weights.embed(tokens, 0))
         self.cache.begin(found, len(tokens))
@@ -241,19 +232,28 @@ class LanguageModel:
         tokens = self.checked(ids)
         self.expect_room(len(tokens))
         if self.recurrent:
-            return self.run_one_by_one(tokens)
+            return self.run_in_pieces(tokens, last_row=False)
         found = self.prefill_program(len(tokens), all_rows=True).run(self.weights.embed(tokens, 0))
         return join_logits(found)[: len(tokens)]
 
     @property
     def recurrent(self) -> bool:
-        """Whether a layer has a memory that is overwritten: prompts run token by token, and nothing is rewound."""
+        """Whether a layer has a memory that is overwritten: prompts run in pieces, and nothing is rewound."""
         return self.config.recurrent
 
-    def run_one_by_one(self, tokens: Sequence[int]) -> Array:
-        """Run a text from its beginning, token by token, and return the logits after each."""
+    def run_in_pieces(self, tokens: Sequence[int], *, last_row: bool) -> Array:
+        """Run a text from its beginning against the cache, and return the logits after the last of each piece, or all.
+
+        Pieces are of a length that few programs serve, and the last one is padded.
+        """
         self.cache.clear()
-        return np.stack([self.step(one) for one in tokens])
+        rows: list[Array] = []
+        for count, length in split_prompt(len(tokens), self.context):
+            start = self.cache.length
+            program = self.step_program(length, last_row=last_row)
+            found = program.run(self.weights.embed(tokens[start : start + count], start), start)
+            rows.append(join_logits(found)[:count])
+        return np.concatenate(rows)
 
     def step(self, *ids: int) -> Array:
         """Run the next token against the cache, and return logits; several tokens are run at once, with a row each.
@@ -302,7 +302,7 @@ class LanguageModel:
         tokens = self.checked(ids)
         self.expect_room(len(tokens))
         if self.recurrent:
-            return self.trace_one_by_one(tokens)
+            return self.trace_in_pieces(tokens)
         parts, length = traced(self.parts), self.prefill_length(len(tokens))
         program = PrefillProgram(parts, length, self.asked, all_rows=False)
         found = program.run(self.weights.embed(tokens, 0))
@@ -310,15 +310,20 @@ class LanguageModel:
         layers = range(len(self.config.layers))
         return np.stack([found[f"residual_{number}"][len(tokens) - 1] for number in layers])
 
-    def trace_one_by_one(self, tokens: Sequence[int]) -> Array:
+    def trace_in_pieces(self, tokens: Sequence[int]) -> Array:
         """Return the same for a model whose layers have a memory; the model's own is not touched."""
-        cache = KeyValueCache(self.config, self.context)
-        program = StepProgram(traced(self.parts), 1, cache, self.asked)
+        cache, parts = KeyValueCache(self.config, self.context), traced(self.parts)
+        programs: dict[int, StepProgram] = {}
         found: Mapping[str, Array] = {}
-        for place, token in enumerate(tokens):
-            found = program.run(self.weights.embed([token], place), place)
-        program.release()
-        return np.stack([found[f"residual_{number}"][0] for number in range(len(self.config.layers))])
+        last = 0
+        for count, length in split_prompt(len(tokens), self.context):
+            if length not in programs:
+                programs[length] = StepProgram(parts, length, cache, self.asked, last_row=length > 1)
+            start, last = cache.length, count - 1
+            found = programs[length].run(self.weights.embed(tokens[start : start + count], start), start)
+        for program in programs.values():
+            program.release()
+        return np.stack([found[f"residual_{number}"][last] for number in range(len(self.config.layers))])
 
     def for_target(self, target: TargetLike, compress: str | None = None) -> LanguageModel:
         """Return the same model for another target, or in another encoding; weights in memory are shared."""

@@ -56,7 +56,8 @@ def export_model(
     """Write a model: `.mlpackage` for Core ML, any other name for a folder of MIL text with its weights.
 
     Functions are `prefill_N` for every length and `decode`. A model of several chunks becomes several packages, with
-    the number of the chunk in their names. A model with recurrent layers has `decode` alone: give it no lengths.
+    the number of the chunk in their names. Where a layer has a memory, a prefill is a piece of a prompt: it reads and
+    writes the cache as `decode` does, and is called piece after piece.
 
     Raises:
         GraphError: A length is not between 1 and the context.
@@ -104,6 +105,12 @@ def expect_runnable(model: LanguageModel, function: str, graph: af.Graph) -> Non
 
 def part_functions(part: DecoderPart, lengths: Sequence[int], *, states: bool) -> dict[str, af.Graph]:
     """Return the functions of one chunk by name."""
-    graphs = {f"prefill_{length}": prefill_graph(part, length) for length in lengths}
+    recurrent = part.config.recurrent
+    graphs = {
+        f"prefill_{length}": step_graph(part, length, states=states, last_row=True)
+        if recurrent
+        else prefill_graph(part, length)
+        for length in lengths
+    }
     graphs["decode"] = step_graph(part, states=states)
     return graphs

@@ -16,14 +16,14 @@ import numpy as np
 
 import aneforge as af
 from aneforge.analysis.cost import DOUBTED_STEP, step_factor
-from aneforge.errors import GraphError, NotSupportedError, UnsupportedModelError
+from aneforge.errors import GraphError, NotSupportedError
 from aneforge.llm.architecture import count_parameters, expect_context
 from aneforge.llm.architectures import describe_decoder
 from aneforge.llm.checkpoint import read_settings
 from aneforge.llm.declared_weights import ENCODINGS
 from aneforge.llm.hub import local_folder
-from aneforge.llm.language_model import padded_length
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
+from aneforge.llm.prompt_lengths import padded_length, split_prompt
 from aneforge.llm.settings import ModelSettings
 from aneforge.optimise.compress.encodings import blockwise, int4_palette, int8_per_channel
 from aneforge.records import dataclass
@@ -86,7 +86,7 @@ class ContextPlan:
     prompt: int
     """Tokens of the prompt."""
     prefill: RunPrice | None
-    """Of the prompt, padded as `af.llm.load` pads it; token by token where a layer has a memory."""
+    """Of the prompt, padded as `af.llm.load` pads it; in pieces where a layer has a memory."""
     decode: RunPrice | None
     """None where the chip does not run it; `refusals` says why."""
     refusals: tuple[str, ...]
@@ -278,12 +278,17 @@ def plan_context(pricing: ChipPricing, context: int, prompt: int, against: Mappi
     """Return what a context costs."""
     refusals: list[str] = []
     runs: list[RunPrice | None] = []
-    padded = prompt if pricing.config.recurrent else padded_length(prompt, context)
+    recurrent = pricing.config.recurrent
+    padded = max(length for _, length in split_prompt(prompt, context)) if recurrent else padded_length(prompt, context)
     for what, tokens in (("prompt", padded), ("step", 1)):
+        whole = what == "prompt"
         try:
-            runs.append(pricing.prefill(tokens, context) if what == "prompt" else pricing.step(tokens, context))
+            if whole:
+                runs.append(pricing.pieces(prompt, context) if recurrent else pricing.prefill(padded, context))
+            else:
+                runs.append(pricing.step(tokens, context))
         except NotSupportedError as error:
-            refusals.append(f"{what}: {refusal_of(pricing, tokens, context, what == 'prompt') or error.message}")
+            refusals.append(f"{what}: {refusal_of(pricing, tokens, context, whole and not recurrent) or error.message}")
             runs.append(None)
     prefill, decode = runs
     compared = [] if prefill is None else [compare(prefill, prompt, *one) for one in against.items()]
@@ -312,10 +317,7 @@ def plan_pair(pricing: ChipPricing, length: int, context: int) -> PairPlan:
     """Return whether a step of so many tokens compiles, by the layers of every kind and the head."""
     if length > context:
         return PairPlan(length, context, "longer", (), "the step has more tokens than the cache has places")
-    try:
-        graphs = [pricing.graphs.layer(number, length, context) for number in pricing.graphs.kinds]
-    except UnsupportedModelError as error:
-        return PairPlan(length, context, "illegal", (), error.message)
+    graphs = [pricing.graphs.layer(number, length, context) for number in pricing.graphs.kinds]
     graphs.append(pricing.graphs.head(length, pricing.tile))
     verdicts = [af.preflight(graph, pricing.place.target) for graph in graphs]
     found = [one for verdict in verdicts for one in verdict.findings if one.severity in STOPPING]

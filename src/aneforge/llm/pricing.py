@@ -22,11 +22,12 @@ from aneforge.compiler.passes.kernels import STREAMS
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.declared_weights import DeclaredWeights
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, split_vocabulary, step_graph
+from aneforge.llm.prompt_lengths import split_prompt
 from aneforge.ops.declared import Declared
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import aneforge as af
     from aneforge.analysis.cost import Cost
@@ -207,22 +208,31 @@ class ChipPricing:
         return self.run(tokens, context, prompt=False)
 
     def prefill(self, tokens: int, context: int) -> RunPrice:
-        """Return the price of a prompt: of all tokens at once, or one by one where a layer takes them so.
+        """Return the price of a prompt, of all tokens at once.
 
         Raises:
             IllegalGraphError: An operation cannot run on the chip.
         """
-        if self.config.recurrent:
-            return repeat(self.run(1, context, prompt=False), tokens)
         return self.run(tokens, context, prompt=True)
+
+    def pieces(self, tokens: int, context: int) -> RunPrice:
+        """Return the price of a prompt in the pieces that layers with a memory take.
+
+        Raises:
+            IllegalGraphError: An operation cannot run on the chip.
+        """
+        lengths = Counter(length for _, length in split_prompt(tokens, context))
+        return add_runs(
+            [(self.run(one, context, prompt=False, last_row=True), count) for one, count in lengths.items()]
+        )
 
     def cache_bytes(self, context: int) -> int:
         """Return the bytes of what all layers keep between two tokens."""
         kinds = self.graphs.kinds
         return sum(count_held_bytes(self.graphs.layer(number, 1, context)) * count for number, count in kinds.items())
 
-    def run(self, tokens: int, context: int, *, prompt: bool) -> RunPrice:
-        """Return the price of a prompt, or of a step."""
+    def run(self, tokens: int, context: int, *, prompt: bool, last_row: bool = False) -> RunPrice:
+        """Return the price of a prompt, or of a step; with `last_row`, of a step with the logits of one token."""
         found: dict[int, GraphPrice] = {}
         for number in self.graphs.kinds:
             key = (number, tokens, 0 if prompt else context, prompt)
@@ -230,9 +240,10 @@ class ChipPricing:
                 graph = self.graphs.layer(number, tokens, context, prompt=prompt)
                 self.priced[key] = price_graph(graph, self.place, self.machine)
             found[number] = self.priced[key]
-        last = ("head", tokens, prompt)
+        one_row = prompt or last_row
+        last = ("head", tokens, one_row)
         if last not in self.heads:
-            graph = self.graphs.head(tokens, self.tile, prompt=prompt)
+            graph = self.graphs.head(tokens, self.tile, prompt=one_row)
             self.heads[last] = price_graph(graph, self.place, self.machine)
         sure_to = 1.0 if prompt else step_factor(self.place.target)
         return self.whole(tokens, self.graphs.kinds, found, self.heads[last], sure_to)
@@ -292,19 +303,35 @@ class ChipPricing:
         )
 
 
-def repeat(run: RunPrice, tokens: int) -> RunPrice:
-    """Return the price of a run for every token."""
-    split = run.split
-    parts = (split.weights, split.attention, split.other, split.head, split.dispatch, split.copies)
-    energy = run.energy
-    return replace(
-        run,
+def add_runs(runs: Sequence[tuple[RunPrice, int]]) -> RunPrice:
+    """Return the price of runs one after the other, each so many times; they miss their times all alike."""
+
+    def total(value: Callable[[RunPrice], float]) -> float:
+        return sum(value(one) * count for one, count in runs)
+
+    tokens, microseconds = sum(one.tokens * count for one, count in runs), total(lambda one: one.microseconds)
+    low, high = total(lambda one: one.low), total(lambda one: one.high)
+    energies = [(one.energy, count) for one, count in runs if one.energy is not None]
+    drawn = [sum(getattr(one, name) * count for one, count in energies) for name in ("millijoules", "low", "high")]
+    return RunPrice(
         tokens=tokens,
-        microseconds=run.microseconds * tokens,
-        low=run.low * tokens,
-        high=run.high * tokens,
-        split=TimeSplit(*(part * tokens for part in parts)),
-        energy=energy and Energy(energy.millijoules * tokens, energy.low * tokens, energy.high * tokens),
+        microseconds=microseconds,
+        low=low,
+        high=high,
+        split=TimeSplit(
+            weights=total(lambda one: one.split.weights),
+            attention=total(lambda one: one.split.attention),
+            other=total(lambda one: one.split.other),
+            head=total(lambda one: one.split.head),
+            dispatch=total(lambda one: one.split.dispatch),
+            copies=total(lambda one: one.split.copies),
+        ),
+        programs=max(one.programs for one, _ in runs),
+        peak=max(one.peak for one, _ in runs),
+        energy=Energy(*drawn) if energies else None,
+        tokens_per_second=tokens * 1e6 / microseconds,
+        tokens_per_second_low=tokens * 1e6 / high,
+        tokens_per_second_high=tokens * 1e6 / low,
     )
 
 

@@ -17,6 +17,7 @@ from aneforge.errors import CheckpointError, GraphError, UnsupportedModelError
 from aneforge.llm.architecture import NormSpec
 from aneforge.llm.declared_weights import DeclaredWeights, is_encoded
 from aneforge.llm.exactness import Mathematics
+from aneforge.llm.graphs.decoder import prefill_graph
 from aneforge.llm.model_export import export_model
 from aneforge.llm.number_forms import ResidualRanges, choose_forms
 from aneforge.llm.token_sampling import Sampling
@@ -234,11 +235,41 @@ def test_a_recurrent_model_is_compared_and_refuses_what_it_cannot_do(tmp_path: P
         assert lm.trace(PROMPT[:3]) == pytest.approx(Mathematics(lm).trace(PROMPT[:3]), abs=0.02)
         with pytest.raises(UnsupportedModelError, match="cannot be rewound"):
             lm.rewind(1)
-        with pytest.raises(UnsupportedModelError, match="one token at a time"):
-            lm.step(1, 2)
         with pytest.raises(UnsupportedModelError, match="whole prompt"):
-            export_model(lm, tmp_path / "x.mlpackage", lengths=(8,))
-        assert export_model(lm, tmp_path / "x.mlpackage", lengths=()).functions == ("decode",)
+            prefill_graph(lm.parts[0], 8)
+
+
+@pytest.mark.parametrize("kind", ["qwen3_next", "qwen3_5_text"])
+def test_a_prompt_of_a_hybrid_in_pieces_is_that_of_single_tokens(kind: str, tmp_path: Path) -> None:
+    reference = build_reference(kind, tmp_path)
+    prompt = [(7 * place * place + 3) % 160 for place in range(70)]
+    with af.llm.load(tmp_path, target="m4", context=72) as lm:
+        rows = lm.score(prompt)
+        assert lm.prefill(prompt) == pytest.approx(rows[-1], abs=2e-3)
+        held = {name: one.copy() for name, one in lm.cache.buffers.items()}
+        lm.cache.clear()
+        singly = np.stack([lm.step(one) for one in prompt])
+        assert lm.cache.length == 70
+        for name, one in lm.cache.buffers.items():
+            assert np.abs(held[name] - one).max() < 0.02 * np.abs(one).max(), name
+    expected = reference_logits(reference, prompt)
+    assert np.linalg.norm(rows - expected) < 1.2 * np.linalg.norm(singly - expected)
+    assert cosine(rows, expected) > 0.999
+
+
+def test_pieces_of_a_hybrid_are_exported_and_read_back(tmp_path: Path) -> None:
+    build_reference("qwen3_5_text", tmp_path)
+    with af.llm.load(tmp_path, target="m4", context=32) as lm:
+        written = export_model(lm, tmp_path / "x.mlpackage", lengths=(16,))
+        assert written.functions == ("prefill_16", "decode")
+        expected = lm.prefill(PROMPT)
+        compiled = af.compile_multi(af.from_mlpackage(written.paths[0], function="prefill_16"), target="m4")
+        rows = lm.weights.embed([*PROMPT, *PROMPT[-1:] * 8], 0)
+        inputs = {"hidden": rows, **lm.step_program(16, last_row=True).place(0, 8)}
+        inputs |= {name: np.zeros_like(one) for name, one in lm.cache.buffers.items()}
+        found = compiled(**{name: inputs[name] for name in compiled.inputs})
+        assert np.array_equal(found["logits_0"][0], expected)
+        assert np.array_equal(found["memory_0_next"], lm.cache.buffers["memory_0"])
 
 
 def test_experts_in_groups_are_those_in_one(tmp_path: Path) -> None:

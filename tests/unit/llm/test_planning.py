@@ -13,11 +13,11 @@ import aneforge as af
 from aneforge.errors import CheckpointError, GraphError, UnsupportedModelError
 from aneforge.llm.architecture import weight_shapes
 from aneforge.llm.architectures import describe_decoder
-from aneforge.llm.architectures.qwen_hybrid import ONE_BY_ONE
+from aneforge.llm.architectures.qwen_hybrid import IN_PIECES
 from aneforge.llm.declared_weights import ENCODINGS
 from aneforge.llm.decoder_programs import KeyValueCache
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, step_graph
-from aneforge.llm.planning import encoding_error, plan_decoder
+from aneforge.llm.planning import encoding_error, plan_decoder, read_decoder
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
 from aneforge.llm.settings import ModelSettings
 from aneforge.targets import place_of
@@ -273,19 +273,36 @@ def test_steps_hold_the_doubled_time_that_was_stated_of_some_chips() -> None:
 
 
 @pytest.mark.parametrize("kind", ["qwen3_next", "qwen3_5_text"])
-def test_prompts_of_hybrids_are_planned_token_by_token(kind: str, tmp_path: Path) -> None:
+def test_prompts_of_hybrids_are_planned_in_pieces(kind: str, tmp_path: Path) -> None:
     build_reference(kind, tmp_path)
-    plan = plan_decoder(tmp_path, ["m1", "m5"], contexts=[64], lengths=[1, 8], prompt=20)
+    plan = plan_decoder(tmp_path, ["m1", "m5"], contexts=[64], lengths=[1, 8], prompt=50)
     assert plan.ok
-    assert plan.notes == (ONE_BY_ONE,)
+    assert plan.notes == (IN_PIECES,)
     for chip in plan.chips:
         (one,) = chip.contexts
         assert one.prefill is not None
         assert one.decode is not None
-        assert one.prefill.tokens == 20
-        assert one.prefill.microseconds == pytest.approx(20 * one.decode.microseconds)
-        assert [(pair.verdict, pair.rules) for pair in chip.pairs] == [("legal", ()), ("illegal", ())]
-        assert chip.pairs[1].reason == "a gated delta net takes one token at a time"
+        assert one.prefill.tokens == 64
+        assert one.prefill.low < one.prefill.microseconds == pytest.approx(one.prefill.split.total)
+        assert one.prefill.microseconds < 10 * one.decode.microseconds
+        assert [(pair.verdict, pair.rules) for pair in chip.pairs] == [("legal", ()), ("legal", ())]
+
+
+def test_pieces_of_a_prompt_add_up(tmp_path: Path) -> None:
+    build_reference("qwen3_5_text", tmp_path, max_position_embeddings=256)
+    priced = ChipPricing(DecoderGraphs(read_decoder(tmp_path)[0]), place_of("m4"))
+    whole, one, last = (priced.pieces(tokens, 256) for tokens in (64 + 64 + 1, 64, 1))
+    assert whole.tokens == 129
+    assert whole.microseconds == pytest.approx(2 * one.microseconds + last.microseconds)
+    assert whole.energy is not None
+    assert whole.energy.high > whole.energy.millijoules > one.energy.millijoules  # type: ignore[union-attr]
+
+
+def test_a_hybrid_that_a_chip_does_not_run_names_the_rule(tmp_path: Path) -> None:
+    build_reference("qwen3_5_text", tmp_path, max_position_embeddings=32768)
+    (chip,) = plan_decoder(tmp_path, ["m1"], contexts=[32768], lengths=[1]).chips
+    assert [one.partition(":")[0] for one in chip.contexts[0].refusals] == ["prompt", "step"]
+    assert all("ANE-EXTENT-001" in one for one in chip.contexts[0].refusals)
 
 
 def test_a_plan_of_a_large_model_takes_little_memory() -> None:

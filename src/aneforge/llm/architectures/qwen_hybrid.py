@@ -24,6 +24,7 @@ from aneforge.llm.llama_form import (
     locate_norms,
     read_activation,
 )
+from aneforge.llm.prompt_lengths import LONGEST_PIECE
 from aneforge.llm.rope_settings import read_rope
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 NEXT, LATER, MIXTURES = "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"
 FULL, LINEAR = "full_attention", "linear_attention"
-ONE_BY_ONE = "prompts run token by token, and nothing is verified together: a gated delta net takes one token at a time"
+IN_PIECES = (
+    f"prompts run in pieces of up to {LONGEST_PIECE} tokens, and nothing is rewound: a gated delta net has a memory"
+)
 ROTATED = 0.25
 """The share of a head that rotary positions turn where the settings do not say it."""
 
@@ -74,7 +77,7 @@ def describe(settings: ModelSettings) -> DecoderConfig:
         )
         for number, layer in enumerate(plan.layers)
     )
-    notes = (*plan.notes, ONE_BY_ONE) if LINEAR in kinds else plan.notes
+    notes = (*plan.notes, IN_PIECES) if LINEAR in kinds else plan.notes
     return replace(plan, layers=layers, rope=read_rope(settings, head_width, fraction=ROTATED), notes=notes)
 
 

@@ -7,6 +7,9 @@ The last part ends with the head, in tiles of the vocabulary that fit an axis of
 | --- | --- | --- |
 | prefill | `hidden` [tokens, width], `last` [1, tokens] for the last part | `keys_N`, `values_N` [heads, tokens, width], `hidden` or `logits_N` |
 | step (one or more tokens) | `hidden`, `placement` [1, context, tokens], `mask` [1, tokens, context], `cosine`, `sine` [tokens, 1, width], `keys_N`, `values_N` | `keys_N_next`, `values_N_next`, `hidden` or `logits_N` |
+
+A step of layers with a memory has windows and memories in place of keys and values; of several tokens, which may be
+padded, `real` [tokens, 1] and `window` [kernel − 1 + tokens, kernel − 1] tell tokens from padding.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from aneforge.errors import UnsupportedModelError
 from aneforge.llm.architecture import AttentionSpec, DeltaNetSpec, DenseSpec
 from aneforge.llm.graphs.causal_attention import attend_prompt, attend_with_cache
 from aneforge.llm.graphs.decoder_blocks import LayerWeights, Rotation, dense, normalise
-from aneforge.llm.graphs.delta_net import delta_net_shapes_held, mix_by_delta_net
+from aneforge.llm.graphs.delta_net import TokenFlags, delta_net_shapes_held, mix_by_delta_net
 from aneforge.llm.graphs.experts import mix_experts
 from aneforge.llm.rope import rope_tables, rotation_matrix
 from aneforge.records import dataclass
@@ -107,15 +110,15 @@ def prefill_graph(part: DecoderPart, tokens: int, *, all_rows: bool = False) -> 
     if not part.head:
         return af.Graph({**outputs, "hidden": x})
     if not all_rows:
-        # The last token's row is chosen by a product with 0 and 1: prompts that were padded have theirs elsewhere.
-        x = af.input((1, tokens), name="last") @ x
+        x = choose_row(x)
     return af.Graph({**outputs, **head_outputs(x, part)})
 
 
-def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> af.Graph:
+def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False, last_row: bool = False) -> af.Graph:
     """Return the graph of one token, or of a few, that read and write the cache.
 
-    The cache is inputs and outputs, which share buffers; or, with `states`, states of the graph.
+    The cache is inputs and outputs, which share buffers; or, with `states`, states of the graph. `last_row` gives the
+    logits of the last token alone, which the input `last` [1, tokens] chooses as in a prefill.
     """
     config, context = part.config, part.context
     x = af.input((tokens, config.width), name="hidden")
@@ -126,6 +129,7 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> a
         head_width = attention_width(config)
         cosine, sine = (af.input((tokens, 1, head_width), name=name) for name in ("cosine", "sine"))
         rotation = Rotation(cosine, sine, rotation_matrix(config.rope, head_width))
+    flags = token_flags(part, tokens)
     written: dict[str, af.Tensor] = {}
     residuals: dict[str, af.Tensor] = {}
     for number, layer in part.layers:
@@ -142,16 +146,33 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False) -> a
             )
             kept = {"keys": keys, "values": values}
         else:
-            mixed, kept = mix_by_delta_net(normal, expect_one_token(layer.mixer, tokens), config.norm, weights, held)
+            mixed, kept = mix_by_delta_net(normal, layer.mixer, config.norm, weights, held, flags)
         between = x + mixed
         x = feed_forward(between, part, layer, weights)
         written |= {f"{name}_{number}": one for name, one in kept.items()}
         if part.trace:
             residuals |= {f"between_{number}": between, f"residual_{number}": x}
+    if part.head and last_row:
+        x = choose_row(x)
     outputs = {**residuals, **(head_outputs(x, part) if part.head else {"hidden": x})}
     if states:
         return af.Graph(outputs, states=written)
     return af.Graph({**{f"{name}_next": one for name, one in written.items()}, **outputs})
+
+
+def choose_row(x: af.Tensor) -> af.Tensor:
+    """Return the last token's row, by a product with 0 and 1: prompts that were padded have theirs elsewhere."""
+    return af.input((1, x.shape[0]), name="last") @ x
+
+
+def token_flags(part: DecoderPart, tokens: int) -> TokenFlags | None:
+    """Return what tells tokens from padding, for layers with a memory that take several tokens."""
+    kernels = [layer.mixer.kernel for _, layer in part.layers if isinstance(layer.mixer, DeltaNetSpec)]
+    if tokens == 1 or not kernels:
+        return None
+    before = kernels[0] - 1
+    real = af.input((tokens, 1), name="real", max_abs=1.0)
+    return TokenFlags(real, af.input((before + tokens, before), name="window", max_abs=1.0))
 
 
 def feed_forward(x: af.Tensor, part: DecoderPart, layer: LayerSpec, weights: LayerWeights) -> af.Tensor:
@@ -185,19 +206,6 @@ def shapes_held(mixer: AttentionSpec | DeltaNetSpec, context: int) -> dict[str, 
     return {"keys": shape, "values": shape}
 
 
-def expect_one_token(mixer: DeltaNetSpec, tokens: int) -> DeltaNetSpec:
-    """Return a delta net, which takes one token at a time.
-
-    Raises:
-        UnsupportedModelError: There are several.
-    """
-    if tokens != 1:
-        raise UnsupportedModelError(
-            "a gated delta net takes one token at a time", seen=tokens, remedy="run the tokens one by one"
-        )
-    return mixer
-
-
 def expect_attention(layer: LayerSpec) -> AttentionSpec:
     """Return the attention of a layer.
 
@@ -207,6 +215,6 @@ def expect_attention(layer: LayerSpec) -> AttentionSpec:
     if not isinstance(layer.mixer, AttentionSpec):
         raise UnsupportedModelError(
             "a gated delta net has no graph of a whole prompt",
-            remedy="run the prompt token by token, as generate does; export decode alone, without lengths",
+            remedy="run it in pieces against the cache, as generate does",
         )
     return layer.mixer
