@@ -1,8 +1,8 @@
 """Mixtures of experts on rows [tokens, width]: every expert is computed, and those that were not chosen weigh nothing.
 
 The choice needs no top-k layer: the row's maximum is taken off as often as experts are chosen. Two experts with the
-same probability in fp16 are taken together. The sum over experts is that of the last product, whose contraction runs
-over all of them.
+same logit in fp16 are taken together. The sum over experts is that of the last product, whose contraction runs over all
+of them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["mix_experts"]
 
+TAKEN = -65504.0
+"""What the logit of an expert becomes once it is chosen: less than any other."""
+
 
 def mix_experts(x: af.Tensor, spec: ExpertsSpec, weights: LayerWeights, longest_axis: int) -> af.Tensor:
     """Return the weighted sum of the experts' results, and of the shared expert's; no axis is longer than it may be."""
-    shares = choose_experts(project(x, weights, "router").softmax(-1), spec)
+    shares = choose_experts(project(x, weights, "router"), spec)
     size = max(1, longest_axis // spec.hidden)
     groups = [(start, min(start + size, spec.experts)) for start in range(0, spec.experts, size)]
     total = None if not spec.shared_hidden else build_shared_expert(x, spec, weights)
@@ -32,12 +35,15 @@ def mix_experts(x: af.Tensor, spec: ExpertsSpec, weights: LayerWeights, longest_
     return total
 
 
-def choose_experts(chances: af.Tensor, spec: ExpertsSpec) -> af.Tensor:
-    """Return the shares [tokens, experts]: the best probabilities, and 0 for all others."""
-    rest = chances
+def choose_experts(logits: af.Tensor, spec: ExpertsSpec) -> af.Tensor:
+    """Return the shares [tokens, experts]: the best probabilities, and 0 for all others.
+
+    Logits are compared, not their probabilities: rounding those once more would make more of them equal.
+    """
+    rest = logits
     for _ in range(spec.chosen):
-        rest = af.select(rest.greater_equal(rest.amax(-1)), -1.0, rest)
-    shares = af.select(rest.less(chances), chances, 0.0)
+        rest = af.select(rest.greater_equal(rest.amax(-1)), TAKEN, rest)
+    shares = af.select(rest.less(logits), logits.softmax(-1), 0.0)
     return shares * shares.sum(-1).inverse() if spec.renormalised else shares
 
 
