@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aneforge.llm.settings import ModelSettings
 
 __all__ = [
+    "DEFAULT_FULL_LAYERS",
     "MOST_EXPERTS",
     "MOST_LAYERS",
     "describe_llama_form",
@@ -51,6 +52,8 @@ ACTIVATIONS: Mapping[str, Activation] = {
 """Activations by the names of `config.json`; the two other spellings of the tanh form differ in the last bits alone."""
 
 
+DEFAULT_WINDOW, DEFAULT_FULL_LAYERS = 4096, 28
+"""What Hugging Face takes for `sliding_window` and `max_window_layers` where a file does not have them."""
 MOST_LAYERS, MOST_EXPERTS = 4096, 65536
 """More than any model has: a larger number is a mistake, which would take all memory."""
 
@@ -148,23 +151,34 @@ def read_end_tokens(settings: ModelSettings) -> tuple[int, ...]:
     return tuple(one for one in listed if isinstance(one, int) and not isinstance(one, bool))
 
 
-def with_windows(config: DecoderConfig, settings: ModelSettings, *, switch: str | None = None) -> DecoderConfig:
+def with_windows(
+    config: DecoderConfig,
+    settings: ModelSettings,
+    *,
+    default: int | None = DEFAULT_WINDOW,
+    switch: str | None = None,
+    kinds: Sequence[str] = (),
+) -> DecoderConfig:
     """Return a plan whose layers have the sliding windows that the settings state.
 
-    A window that is switched off, and one that is no shorter than the positions, changes nothing: a note says so.
+    `default` is the window where the file has no such setting, `switch` the setting that switches windows on, and
+    `kinds` are those of layers where the file does not list them. A window that is switched off, and one that is no
+    shorter than the positions, changes nothing: a note says so.
 
     Raises:
         CheckpointError: The list of kinds of layers has another length, or the window is not an integer.
     """
-    if not settings.has("sliding_window") or settings.values["sliding_window"] == 0:
+    if settings.values.get("sliding_window", default) in (None, 0):
         return config
-    window = settings.integer("sliding_window")
+    window = settings.integer("sliding_window", default)
     if switch is not None and not settings.flag(switch):
+        if not settings.has("sliding_window"):
+            return config
         return replace(config, notes=(*config.notes, f"the sliding window of {window} tokens is switched off"))
     if window >= config.positions:
         note = f"the sliding window of {window} tokens covers all {config.positions} positions"
         return replace(config, notes=(*config.notes, note))
-    kinds = settings.texts("layer_types") or list_windowed_layers(config, settings, switch)
+    kinds = settings.texts("layer_types") or kinds or list_windowed_layers(config, settings, switch)
     if len(kinds) != len(config.layers):
         raise CheckpointError(
             "layer_types must name every layer",
@@ -186,7 +200,7 @@ def with_windows(config: DecoderConfig, settings: ModelSettings, *, switch: str 
 
 def list_windowed_layers(config: DecoderConfig, settings: ModelSettings, switch: str | None) -> Sequence[str]:
     """Return the kinds of layers where the settings do not list them: with a switch, the first ones are full."""
-    full = settings.integer("max_window_layers", len(config.layers), least=0) if switch is not None else 0
+    full = settings.integer("max_window_layers", DEFAULT_FULL_LAYERS, least=0) if switch is not None else 0
     return ["full_attention" if number < full else "sliding_attention" for number in range(len(config.layers))]
 
 

@@ -223,6 +223,14 @@ def test_what_only_looks_like_a_known_model_is_refused_with_the_reason(refusal: 
     assert "here/config.json" in str(caught.value)
 
 
+EXPERTS: Mapping[str, object] = {
+    "num_experts": 2,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 4,
+    "shared_expert_intermediate_size": 4,
+}
+
+
 @pytest.mark.parametrize(
     ("kind", "window", "changed", "longest", "said"),
     [
@@ -233,6 +241,9 @@ def test_what_only_looks_like_a_known_model_is_refused_with_the_reason(refusal: 
         ("qwen2", 20, {"use_sliding_window": True, "max_window_layers": 1}, 32, ""),
         ("qwen2", 20, {"use_sliding_window": True, "max_window_layers": 0}, 20, "it changes no context up to 20"),
         ("qwen3", 9, {"use_sliding_window": True, "layer_types": ["full_attention"]}, 32, ""),
+        ("qwen3_moe", 9, {"use_sliding_window": True, "max_window_layers": 1, **EXPERTS}, 9, "no context up to 9"),
+        ("qwen2_moe", 9, {"use_sliding_window": True, **EXPERTS}, 9, "no context up to 9"),
+        ("qwen2_moe", 9, {"use_sliding_window": True, "max_window_layers": 0, **EXPERTS}, 32, ""),
     ],
 )
 def test_a_window_that_is_off_or_long_enough_changes_nothing(
@@ -245,6 +256,21 @@ def test_a_window_that_is_off_or_long_enough_changes_nothing(
         expect_context(config, longest + 1, "config.json")
     assert said in "".join(config.notes)
     assert bool(said) == bool(config.notes)
+
+
+def test_what_a_file_does_not_say_is_what_hugging_face_takes() -> None:
+    long = {**SETTINGS, "max_position_embeddings": 8192}
+    mistral = describe_decoder(ModelSettings({**long, "model_type": "mistral"}, "config.json"))
+    with pytest.raises(UnsupportedModelError, match="window 4096"):
+        expect_context(mistral, 4097, "config.json")
+    for kind in ("phi3", "qwen2"):
+        assert describe_decoder(ModelSettings({**long, "model_type": kind}, "config.json")).notes == ()
+
+
+@pytest.mark.parametrize(("stated", "expected"), [("gelu", "gelu_tanh"), ("relu", "relu"), (None, "gelu_tanh")])
+def test_gemma_takes_the_activation_of_its_file(stated: str | None, expected: str) -> None:
+    config = describe_decoder(ModelSettings({**SETTINGS, "model_type": "gemma", "hidden_act": stated}, "config.json"))
+    assert getattr(config.layers[0].mlp, "activation", None) == expected
 
 
 ODDITIES: list[object] = [0, -1, 1.5, True, "x", [], {}, [1], {"a": {}}, float("nan"), float("inf")]

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def describe(settings: ModelSettings) -> DecoderConfig:
-    """Return the plan of a Gemma; older files name `gelu` in `hidden_act` and mean its tanh form."""
-    activation = read_activation(settings, "hidden_activation", "gelu_pytorch_tanh")
+    """Return the plan of a Gemma; older files name `gelu` and mean its tanh form."""
+    name = "hidden_activation" if settings.has("hidden_activation") else "hidden_act"
+    stated = read_activation(settings, name, "gelu_pytorch_tanh")
+    activation = "gelu_tanh" if stated == "gelu" else stated
     plan = describe_llama_form(settings, "gemma", tied=True, activation=activation)
     return replace(plan, embedding_scale=math.sqrt(plan.width))
 

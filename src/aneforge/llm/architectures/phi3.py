@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def describe(settings: ModelSettings) -> DecoderConfig:
     """Return the plan of a Phi-3."""
-    return with_windows(describe_llama_form(settings, "phi3"), settings)
+    return with_windows(describe_llama_form(settings, "phi3"), settings, default=None)
 
 
 def locate(config: DecoderConfig) -> dict[str, WeightSource]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import CheckpointError, Location
 from aneforge.llm.architecture import Architecture, AttentionSpec, DenseSpec, ExpertsSpec, WeightSource
 from aneforge.llm.llama_form import (
+    DEFAULT_FULL_LAYERS,
     MOST_EXPERTS,
     describe_llama_form,
     locate_attention,
@@ -48,7 +49,15 @@ def describe(settings: ModelSettings) -> DecoderConfig:
         layer if number in dense or (number + 1) % every else replace(layer, mlp=experts)
         for number, layer in enumerate(plan.layers)
     )
-    return with_windows(replace(plan, layers=layers), settings, switch="use_sliding_window")
+    kinds = list_windowed_kinds(settings, len(layers), older=older)
+    return with_windows(replace(plan, layers=layers), settings, switch="use_sliding_window", kinds=kinds)
+
+
+def list_windowed_kinds(settings: ModelSettings, layers: int, *, older: bool) -> list[str]:
+    """Return the kinds of layers where windows are switched on: every other of the first ones, or since Qwen3 all."""
+    most = settings.integer("max_window_layers", DEFAULT_FULL_LAYERS, least=0)
+    windowed = (not older or (number % 2 == 0 and number < most) for number in range(layers))
+    return ["sliding_attention" if one else "full_attention" for one in windowed]
 
 
 def expect_enough(settings: ModelSettings, experts: ExpertsSpec) -> None:
