@@ -28,7 +28,7 @@ from aneforge.evaluation.results import decode
 from aneforge.evaluation.running import FailedShard, Finished, Local
 from aneforge.evaluation.shard_run import arrays_of
 from aneforge.evaluation.store import RunFolder, RunRecord
-from aneforge.evaluation.summary import Side, Summary, summarise
+from aneforge.evaluation.summary import FLOAT32, Side, Summary, summarise
 from aneforge.evaluation.tables import write_results
 from aneforge.formats.shared.shapes import OpenDimensionsError
 from aneforge.packages import expect_package
@@ -520,7 +520,7 @@ def explained(
     worst, found = dict(summary.worst[:most]), dict[int, ExplainedSample]()
     for sample, arrays in again.samples(worst):
         inputs = {name: np.stack([one] * again.job.batch) for name, one in arrays.items()}
-        layers = tuple(layer_differences(subject, places, inputs))
+        layers = tuple(layer_differences(subject, places, inputs, again.job.batch))
         found[sample.index] = ExplainedSample(sample.index, sample.name, worst[sample.index], layers)
     return tuple(found[index] for index in worst if index in found)
 
@@ -534,22 +534,25 @@ def pictures_of(again: Again, indices: Sequence[int]) -> Generator[Picture]:
 
 
 def layer_differences(
-    subject: Subject, places: Sequence[Place], inputs: Mapping[str, Array]
+    subject: Subject, places: Sequence[Place], inputs: Mapping[str, Array], batch: int
 ) -> Generator[LayerDifference]:
-    """Yield where chips begin to differ from the first, and the first from float32."""
+    """Yield where chips begin to differ from the first, and the first from float32; all samples of a batch are one."""
     with keep_warnings():
         compared = compare_targets(subject.original, places[:1], REFERENCE, inputs)
         if len(places) > 1:
             compared += compare_targets(subject.original, places, None, inputs)
     for one in compared:
-        if (found := layer_difference(one)) is not None:
+        if (found := layer_difference(one, batch)) is not None:
             yield found
 
 
-def layer_difference(one: Comparison) -> LayerDifference | None:
-    """Return where two sides begin to differ; None where they have the same bits."""
+def layer_difference(one: Comparison, batch: int) -> LayerDifference | None:
+    """Return where two sides begin to differ, counting the elements of one sample; None where they are equal."""
     first = one.first_difference
     if first is None:
         return None
-    against, chip = (one.labels[0], one.labels[1]) if one.targets else (one.labels[1], one.labels[0])
-    return LayerDifference(chip, against, first.name, first.op, first.differing, first.elements, one.worst[0].name)
+    against, chip = (one.labels[0], one.labels[1]) if one.targets else (FLOAT32, one.labels[0])
+    # Weights that differ after a change have no axis of the batch.
+    alike = batch if first.elements % batch == first.differing % batch == 0 else 1
+    counts = first.differing // alike, first.elements // alike
+    return LayerDifference(chip, against, first.name, first.op, *counts, one.worst[0].name)

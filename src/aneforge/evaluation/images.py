@@ -45,7 +45,7 @@ class ImageOptions:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """The images of a folder and of those in it, by the order of their names."""
+    """The images of a folder and of those in it, and those that labels name, by the order of their names."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -68,7 +68,7 @@ class ImageFolder:
 
     def called(self, file: Path) -> str:
         """Return the name of a sample: its path in the folder."""
-        return file.relative_to(self.folder).as_posix()
+        return file.relative_to(self.folder).as_posix() if file.is_relative_to(self.folder) else str(file)
 
     def shards(self, size: int, done: Container[int]) -> Iterator[Shard]:
         """Yield the images that are not done, as their files have them."""
@@ -112,6 +112,9 @@ def open_images(folder: Path, labels: Labels | None) -> ImageFolder:
             remedy="name a folder of images, or a file of arrays",
         )
     names = [file.relative_to(folder).as_posix() for file in files]
+    if labels is not None and labels.named is not None:
+        names = sorted({*names, *labels.named}, key=folder.joinpath)  # those that are not there are bad samples
+        files = tuple(map(folder.joinpath, names))
     return ImageFolder(folder, files, None if labels is None else labels.in_order(names))
 
 

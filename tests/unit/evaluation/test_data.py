@@ -96,6 +96,26 @@ def test_broken_and_missing_images_are_counted_and_listed(capsys: pytest.Capture
     assert "sample 0/cut.png: a bad sample: the image cannot be read: " in capsys.readouterr().err
 
 
+def test_images_that_labels_name_and_that_are_not_there_are_counted_and_listed() -> None:
+    saved_images(Path("images"), 2)
+    Path("labels.csv").write_text("0/0.png,1\n1/1.png,0\n0/gone.png,1\n/far/away.png,2\n")
+    found = evaluate(colours(), "images", FIRST, labels="labels.csv", images=ImageOptions((4, 6)), shard=1)
+    assert found.summary.samples == 2
+    assert {(bad.name, bad.reason) for bad in found.summary.bad} == {
+        (name, "cannot be read: No such file or directory") for name in ("0/gone.png", "/far/away.png")
+    }
+    with pytest.raises(GraphError, match="a bad sample: cannot be read: No such file or directory"):
+        evaluate(
+            colours(),
+            "images",
+            FIRST,
+            labels="labels.csv",
+            images=ImageOptions((4, 6)),
+            shard=1,
+            fail_on_bad_sample=True,
+        )
+
+
 def test_images_that_do_not_fit_are_one_error() -> None:
     Path("empty").mkdir()
     with pytest.raises(GraphError, match="at empty: there is no image in the folder"):

@@ -112,6 +112,8 @@ def test_batches_shards_and_threads_change_no_bit(tmp_path: Path) -> None:
     parts = evaluate(classifier(), data, [FIRST, SECOND], shard=2)
     batched = evaluate(classifier(2), data, [FIRST, SECOND], shard=4, folder=tmp_path / "batched")
     assert whole.summary == parts.summary == batched.summary
+    assert whole.explained == parts.explained == batched.explained, "elements of one sample are counted"
+    assert {layer.against for one in whole.explained for layer in one.layers} == {"float32"}
     assert sorted(contents(tmp_path / "batched")) == ["run.json", "shard-000000.bin", "shard-000001.bin"]
 
 
