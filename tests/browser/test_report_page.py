@@ -394,6 +394,8 @@ def test_tasks_stand_beside_their_layers_and_link_both_ways(open_report: Open, r
     summary = page.inner_text("#tasks-body > p")
     assert summary.startswith(f"{len(emission.tasks)} tasks of ")
     assert f"{len(emission.refused)} layers without a known program" in summary
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert page.locator("#tasks .scroller").first.evaluate("one => one.scrollWidth <= one.clientWidth")
     assert page.locator("#tasks-body table").nth(1).locator("tr[data-row] td:nth-child(4)").first.inner_text() == (
         "ANE-EMIT-001"
     )

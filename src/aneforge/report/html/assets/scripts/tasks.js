@@ -8,11 +8,11 @@ function buildTasks() {
   const lost = (/** @type {string} */ name) => (/** @type {number} */ row) => state.target.emission.refused[name][row];
   const names = (/** @type {number[]} */ nodes) => nodes.map(nodeName).join(", ");
   const table = new Table("Tasks", [
-    { title: "File", width: 70, value: get("file"), number: true },
-    { title: "Task", width: 80, value: get("task"), number: true },
+    { title: "File", width: 55, value: get("file"), number: true },
+    { title: "Task", width: 60, value: get("task"), number: true },
     { title: "Layer", width: 130, value: get("layer"), text: (row) => middle(get("layer")(row), 14) },
-    { title: "Operations", width: 200, value: (row) => names(get("nodes")(row)), text: (row) => middle(names(get("nodes")(row)), 21) },
-    { title: "Unit", width: 90, value: get("engine"), facets: ["NE", "PE"] },
+    { title: "Operations", width: 180, value: (row) => names(get("nodes")(row)), text: (row) => middle(names(get("nodes")(row)), 19) },
+    { title: "Unit", width: 65, value: get("engine"), facets: ["NE", "PE"] },
     { title: "Computes", width: 300, prose: true, value: get("computes") },
     { title: "Registers", width: 420, prose: true, value: get("registers") },
   ], (row) => choose(get("nodes")(row)), { empty: "No task of this program is known." });
