@@ -33,7 +33,7 @@ def show(file: File) -> None:
     aneforge hwx show model.hwx
     """
     from aneforge.cli.terminal import console  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.formats.hwx.ane_file import read_program  # noqa: PLC0415 - as above
+    from aneforge.formats.hwx.ane_file import name_file, read_program  # noqa: PLC0415 - as above
 
     container = read_program(file)
     out = console()
@@ -42,7 +42,8 @@ def show(file: File) -> None:
     show_ports(out, container)
     show_constants(out, container)
     show_symbols(out, container)
-    show_tasks(out, container)
+    with name_file(file):
+        show_tasks(out, container)
 
 
 def show_head(out: Console, file: Path, container: Container) -> None:
@@ -202,11 +203,13 @@ def dis(
     aneforge hwx dis model.hwx
     aneforge hwx dis model.hwx --td 3 --raw
     """
-    from aneforge.formats.hwx.ane_file import read_program  # noqa: PLC0415 - as above
-    from aneforge.formats.hwx.descriptors.disassembly import disassemble  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.hwx.ane_file import name_file, read_program  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.hwx.descriptors.disassembly import disassemble  # noqa: PLC0415 - as above
     from aneforge.formats.hwx.program_tasks import tasks_of  # noqa: PLC0415 - as above
 
-    typer.echo(disassemble(tasks_of(read_program(file)), only=only, raw=raw))
+    with name_file(file):
+        text = disassemble(tasks_of(read_program(file)), only=only, raw=raw)
+    typer.echo(text)
 
 
 def run(
@@ -250,7 +253,8 @@ def lint(file: File) -> None:
     Examples:
     aneforge hwx lint model.hwx
     """
-    from aneforge.cli.reference import finding_text  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.programs import format_count  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.reference import finding_text  # noqa: PLC0415 - as above
     from aneforge.cli.terminal import STYLES, console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.commands.hwx_files import lint as findings_in  # noqa: PLC0415 - as above
     from aneforge.rules.rule import Severity  # noqa: PLC0415 - as above
@@ -263,7 +267,8 @@ def lint(file: File) -> None:
             print_wrapped(out, f"remedy: {one.remedy}", indent=2)
         print_wrapped(out, f"evidence: {one.evidence_text}", indent=2, style="dim")
     rejected = sum(one.severity is Severity.REJECT for one in found)
-    print_wrapped(out, f"{len(found)} findings, {rejected} of them rejected" if found else "nothing found")
+    counted = f"{format_count(len(found), 'finding')}, {rejected} of them rejected"
+    print_wrapped(out, counted if found else "nothing found")
     raise typer.Exit(1 if rejected else 0)
 
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from aneforge.compiler.validators import validate_container
 from aneforge.errors import HwxError
-from aneforge.formats.hwx.ane_file import read_program
+from aneforge.formats.hwx.ane_file import name_file, read_program
 from aneforge.formats.hwx.container import OtherCommand, PortBinding
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
 from aneforge.formats.hwx.program_tasks import tasks_of
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from aneforge.formats.hwx.container import Container, Section
@@ -71,7 +71,7 @@ def diff(first: Path, second: Path) -> tuple[Difference, ...]:
     one, other = read_program(first), read_program(second)
     return (
         *differing_texts(dict(describe(one)), dict(describe(other))),
-        *differing_tasks(one, other),
+        *differing_tasks(read_tasks(one, first), read_tasks(other, second)),
         *differing_constants(one, other),
         *differing_texts(dict(describe_rest(one)), dict(describe_rest(other))),
         *differing_identifications(one.identification.splitlines(), other.identification.splitlines()),
@@ -163,13 +163,19 @@ def number_names(names: Iterator[str]) -> list[str]:
     return found
 
 
-def differing_tasks(first: Container, second: Container) -> Iterator[Difference]:
-    """Yield the registers in which tasks differ.
+def read_tasks(container: Container, path: Path) -> tuple[Task, ...]:
+    """Return the tasks of a container that a file has.
 
     Raises:
-        HwxError: The tasks of one of them cannot be listed.
+        HwxError: They cannot be listed; the error names the file.
     """
-    for number, (left, right) in enumerate(itertools.zip_longest(tasks_of(first), tasks_of(second))):
+    with name_file(path):
+        return tasks_of(container)
+
+
+def differing_tasks(first: Sequence[Task], second: Sequence[Task]) -> Iterator[Difference]:
+    """Yield the registers in which tasks differ."""
+    for number, (left, right) in enumerate(itertools.zip_longest(first, second)):
         if left is None or right is None:
             before, after = (None if one is None else f"{one.size} words" for one in (left, right))
             yield Difference(f"task {number}", before, after)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.commands.feeding import feed_ports
-from aneforge.errors import HwxError, Location
-from aneforge.formats.hwx.ane_file import read_program
+from aneforge.formats.hwx.ane_file import name_file, read_program
 from aneforge.formats.hwx.container import Direction
 from aneforge.ops.types import TensorType
 from aneforge.runtime.hwx.execute import execute, with_axes_of_one
@@ -39,8 +38,5 @@ def run_container(path: Path, inputs: Mapping[str, Array] | None, seed: int | No
         }
     )
     values, _ = feed_ports(types, {}, given, seed)
-    try:
+    with name_file(path):
         return execute(container, values)
-    except HwxError as error:
-        error.location = Location(str(path))
-        raise

@@ -39,6 +39,21 @@ def test_one_task_with_all_fields(file: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("command", ["dis", "show", "diff"])
+def test_a_damaged_list_of_tasks_is_an_error_that_names_the_file(command: str, file: Path, tmp_path: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[hand_made().text.file_offset + 0x300 + 4 * 7 + 2] = 0x77
+    broken = tmp_path / "broken.hwx"
+    broken.write_bytes(content)
+    files = [str(file)] * (command == "diff") + [str(broken)]
+    done = CliRunner().invoke(main.whole_app(), ["hwx", command, *files])
+    assert str(done.exception) == (
+        f"at {broken}: the task at 0x770000 leaves the section (got 0x770004, limit {hand_made().text.size:#x})"
+    )
+    counted = CliRunner().invoke(main.whole_app(), ["hwx", "lint", str(broken)]).stdout.splitlines()[-1]
+    assert counted.startswith("1 finding, ")
+
+
 def test_a_task_that_is_not_there(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

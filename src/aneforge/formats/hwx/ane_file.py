@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ from aneforge.formats.hwx.write_hwx import Piece, write_file
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from aneforge.formats.hwx.container import Container, Port
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "AneFile",
     "ane_of",
     "container_of",
+    "name_file",
     "read_ane",
     "read_ane_bytes",
     "read_program",
@@ -322,6 +326,23 @@ def find_planned_port(file: AneFile, index: int) -> PlannedPort:
     return port
 
 
+@contextmanager
+def name_file(path: str | os.PathLike[str]) -> Generator[None]:
+    """Let what is raised in a block say in which file it is.
+
+    >>> with name_file("model.hwx"):
+    ...     raise HwxError("the list of tasks is cyclic")
+    Traceback (most recent call last):
+        ...
+    aneforge.errors.HwxError: at model.hwx: the list of tasks is cyclic
+    """
+    try:
+        yield
+    except HwxError as error:
+        error.location = Location(os.fspath(path))
+        raise
+
+
 def read_program(path: str | os.PathLike[str]) -> Container:
     """Read a container, or a file of the Linux driver as the container that it would be.
 
@@ -330,9 +351,5 @@ def read_program(path: str | os.PathLike[str]) -> Container:
     """
     if not os.fspath(path).endswith(DRIVER_SUFFIX):
         return read(path)
-    file = read_ane(path)
-    try:
-        return container_of(file)
-    except HwxError as error:
-        error.location = Location(str(path))
-        raise
+    with name_file(path):
+        return container_of(read_ane(path))

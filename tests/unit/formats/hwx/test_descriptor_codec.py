@@ -149,10 +149,23 @@ def test_a_task_before_the_first_may_not_reach_into_it() -> None:
         decode_tasks(encode_tasks((moved, back, second)), 7, 126)
 
 
-@pytest.mark.parametrize("size", [0, 127, 1 << 31])
-def test_a_task_that_leaves_the_section_is_an_error(size: int) -> None:
-    with pytest.raises(HwxError, match="the task at 0x0 leaves the section"):
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (0, r"must have words \(got 0\)"),
+        (127, r"leaves the section \(got 0x1fc, limit 0x1f8\)"),
+        (1 << 31, r"leaves the section \(got 0x200000000, limit 0x1f8\)"),
+    ],
+)
+def test_a_task_that_leaves_the_section_is_an_error(size: int, said: str) -> None:
+    with pytest.raises(HwxError, match=f"the task at 0x0 {said}"):
         decode_tasks(encode_task(planar_add()), 7, size)
+
+
+def test_a_pointer_far_beyond_the_section_says_where_its_task_would_end() -> None:
+    task = planar_add().with_fields({"header.next_offset": 0xFFFF_FF00, "header.next_words": 125})
+    with pytest.raises(HwxError, match=r"the task at 0xffffff00 leaves the section \(got 0x1000000f8, limit 0x1f8\)"):
+        decode_tasks(encode_task(task), 7, 126)
 
 
 def test_a_framed_task_that_leaves_the_section_is_an_error() -> None:

@@ -59,7 +59,12 @@ def table_task() -> Task:
 
 REFUSED: list[tuple[str, Task, Mapping[str, float], str]] = [
     ("compression", copy_task(), {"source.source1_compression": 1}, "source.source1_compression: the effect of this"),
-    ("scale before", planar_add(), {"pe.pre_scale": 2.0}, "pe.pre_scale: the effect of this value is not known"),
+    (
+        "scale before",
+        planar_add(),
+        {"pe.pre_scale": 2.0},
+        r"pe.pre_scale: the effect of this value is not known \(got 2, expected the value 1\)",
+    ),
     ("skipped", copy_task(), {"header.skip": 1}, "header.skip: the effect of this value is not known"),
     (
         "offset of pixels",

@@ -165,9 +165,8 @@ def records_of(words: Sequence[int], start: int, style: Style, offset: int) -> I
         place = offset + 4 * at
         end = at + 1 + record.count
         if end > len(words):
-            raise HwxError(
-                f"the record at {place:#x} ends after its task", seen=record.count, limit=len(words) - at - 1
-            )
+            ends = offset + 4 * end, offset + 4 * len(words)
+            raise HwxError(f"the record at {place:#x} ends after its task", seen=f"{ends[0]:#x}", limit=f"{ends[1]:#x}")
         if record.first % 4:
             raise HwxError(f"the record at {place:#x} must write at a multiple of 4", seen=f"{record.first:#x}")
         yield Record(style, words[at], tuple(words[at + 1 : end]))
@@ -184,8 +183,7 @@ def read_linked_tasks(section: NDArray[np.uint32], generation: int, first_words:
     ends: list[int] = []
     start, size = 0, first_words
     while True:
-        if start + size > len(section) or size < 1:
-            raise HwxError(f"the task at {4 * start:#x} leaves the section", seen=size, limit=len(section) - start)
+        expect_within(section, start, size)
         place = bisect.bisect_right(starts, start)
         if (place and ends[place - 1] > start) or (place < len(starts) and starts[place] < start + size):
             raise HwxError(
@@ -203,6 +201,19 @@ def read_linked_tasks(section: NDArray[np.uint32], generation: int, first_words:
         start, size = pointer // 4, (task.integer("header.next_words") or 0) + 1
 
 
+def expect_within(section: NDArray[np.uint32], start: int, size: int) -> None:
+    """Check that a task of so many words lies in the section of tasks.
+
+    Raises:
+        HwxError: It does not, or has no words.
+    """
+    if size < 1:
+        raise HwxError(f"the task at {4 * start:#x} must have words", seen=size)
+    if start + size > len(section):
+        end, limit = 4 * (start + size), 4 * len(section)
+        raise HwxError(f"the task at {4 * start:#x} leaves the section", seen=f"{end:#x}", limit=f"{limit:#x}")
+
+
 def read_framed_tasks(section: NDArray[np.uint32], generation: int) -> Iterator[Task]:
     """Yield the tasks of the framed style; frames without a size are skipped.
 
@@ -213,8 +224,7 @@ def read_framed_tasks(section: NDArray[np.uint32], generation: int) -> Iterator[
     start = 0
     while start < len(section):
         size = place.field.raw(int(section[start]))
-        if start + size > len(section):
-            raise HwxError(f"the task at {4 * start:#x} leaves the section", seen=size, limit=len(section) - start)
+        expect_within(section, start, max(size, 1))
         if size:
             yield decode_task(section[start : start + size].tolist(), generation, 4 * start)
         start += FRAME * max(1, -(-size // FRAME))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import HwxError, Location
-from aneforge.formats.hwx.ane_file import read_program
+from aneforge.formats.hwx.ane_file import name_file, read_program
 from aneforge.formats.hwx.interpreter.activation_tables import ActivationTable
 from aneforge.formats.hwx.interpreter.element_names import MadeValue, ValueTable
 from aneforge.formats.hwx.interpreter.norm_chains import (
@@ -67,11 +67,8 @@ def from_hwx(path: str | os.PathLike[str]) -> Graph:
     Raises:
         HwxError: It cannot be read, or a task is not understood; the error names the task and the register.
     """
-    try:
+    with name_file(path):
         return lift(read_program(path), str(path))
-    except HwxError as error:
-        error.location = Location(str(path))
-        raise
 
 
 def lift(container: Container, file: str | None = None) -> Graph:

@@ -71,7 +71,9 @@ class TaskReader:
         for name, value in fields.items():
             for seen in self.numbers(name):
                 if seen != value:
-                    raise self.refuse(name, "the effect of this value is not known", seen=seen, limit=value)
+                    raise self.refuse(
+                        name, "the effect of this value is not known", seen=f"{seen:g}", limit=f"the value {value:g}"
+                    )
 
     def numbers(self, name: str) -> Iterator[float]:
         """Yield the values of a field, of each register that has it, where they are written or have a default."""
