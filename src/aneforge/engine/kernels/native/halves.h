@@ -26,6 +26,16 @@ static inline bool is_narrow(double value) {
     return value == 0 || ((double)(float)value == value && fabs(value) > 0x1p-60 && fabs(value) < 0x1p60);
 }
 
+/* The way out without gain and offset: what is stored is the sum itself. */
+static inline struct gain no_gain(void) { return (struct gain){1, -0.0, 0x1p-16f, -0.0f, true}; }
+
+/* How many units sums must stay below, so that float32 holds them and what gain and offset make of them is finite in fp16,
+ * which alone ends earlier: from 2^15 on. */
+static inline double plain_reach(const struct gain *behind, bool gained) {
+    const double end = gained ? 65504.0 : 32752.0, most = (end - fabs(behind->offset)) * 65536.0 / fabs(behind->gain);
+    return !behind->narrow ? 0.0 : most < 0x1p24 ? most : 0x1p24;
+}
+
 static inline struct gain gain_of(const struct aneforge_behind *behind, int64_t channel) {
     const int64_t place = channel * behind->gain_row;
     /* -0 changes no number that it is added to. */

@@ -146,23 +146,6 @@ static inline __m512 spread_float(float value) { return _mm512_set1_ps(value); }
 
 static inline __m512 fused_floats(__m512 x, __m512 y, __m512 sum) { return _mm512_fmadd_ps(x, y, sum); }
 
-/* Numbers as floats, whatever they are: exponent 31 is an ordinary one. */
-static inline __m512 decode_lanes(__m256i halves) {
-    const __m256i magnitude = _mm256_and_si256(halves, _mm256_set1_epi16(0x7FFF));
-    const __mmask16 large = _mm256_cmpge_epu16_mask(magnitude, _mm256_set1_epi16(HALF_INFINITY));
-    const __m512i sign = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_sub_epi16(halves, magnitude)), 16);
-    const __m512i normal = _mm512_add_epi32(_mm512_slli_epi32(_mm512_cvtepu16_epi32(magnitude), 13), _mm512_set1_epi32(112 << 23));
-    const __m512i ordinary = _mm512_castps_si512(_mm512_cvtph_ps(halves));
-    return _mm512_castsi512_ps(_mm512_mask_or_epi32(ordinary, large, normal, sign));
-}
-
-static inline void spread_line(const uint16_t *from, int64_t count, float *to) {
-    for (int64_t i = 0; i < count; i += LANES) {
-        const __mmask16 there = (__mmask16)(count - i >= LANES ? 0xFFFF : (1 << (count - i)) - 1);
-        _mm512_mask_storeu_ps(to + i, there, decode_lanes(_mm256_maskz_loadu_epi16(there, from + i)));
-    }
-}
-
 /* Sixteen numbers of the right operand: floats, and exponent bytes. */
 static inline void convert_lanes(const uint16_t *halves, float *values, uint8_t *exponents) {
     const __m256i all = _mm256_loadu_si256((const __m256i *)halves);

@@ -128,7 +128,6 @@ static void pass_tile(const struct plan *plan, struct region *region, int32_t ti
     const int32_t begin = region->tile_first[tile], end = region->tile_first[tile + 1];
     const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS);
     uint16_t *const out = (uint16_t *)plan->out + out_place(plan, region) + first_row * plan->out_row;
-    struct passing passing = begin_passing(plan->behind.rectifies);
     for (int32_t vector = begin; vector < end; vector++)
         for (int32_t s = region->segment_first[vector]; s < region->segment_first[vector + 1]; s++) {
             const struct segment *const segment = &region->segments[s];
@@ -136,9 +135,34 @@ static void pass_tile(const struct plan *plan, struct region *region, int32_t ti
             const uint16_t *const from = halves + (vector - begin) * LANES;
             uint16_t *const to = out + segment->place - segment->lane;
             for (int64_t row = 0; row < rows; row++)
-                pass_lanes(&passing, from + row * TILE_LANES, stored, to + row * plan->out_row);
+                pass_lanes(&region->passing, from + row * TILE_LANES, stored, to + row * plan->out_row);
         }
-    end_passing(&passing, region->seen);
+}
+
+/* Sums of a tile that `plain_reach` allows, to their places in one pass: rounded, noted, rectified and stored. */
+static void pass_totals(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row,
+                        const struct gain *gains, const int32_t *totals) {
+    const int32_t begin = region->tile_first[tile], end = region->tile_first[tile + 1];
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS);
+    uint16_t *const out = (uint16_t *)plan->out + out_place(plan, region) + first_row * plan->out_row;
+    struct passing passing = region->passing;
+    for (int64_t row = 0; row < rows; row++) {
+        const __m512 factor = _mm512_set1_ps(gains[row].factor), moved = _mm512_set1_ps(gains[row].moved);
+        for (int32_t vector = begin; vector < end; vector++) {
+            const struct segment *const first = &region->segments[region->segment_first[vector]];
+            const struct segment *const last = &region->segments[region->segment_first[vector + 1]];
+            const int32_t *const from = totals + row * TILE_LANES + (vector - begin) * LANES;
+            const __m256i halves = leave_sixteen(_mm512_cvtepi32_ps(_mm512_loadu_si512(from)), factor, moved);
+            for (const struct segment *segment = first; segment < last; segment++) {
+                const __mmask16 stored = (__mmask16)(some_lanes(segment->length) << segment->lane);
+                const __m256i passed = pass_sixteen(&passing, halves, stored);
+                uint16_t *const to = out + row * plan->out_row + segment->place - segment->lane;
+                if (segment->length == LANES) _mm256_storeu_si256((__m256i *)to, passed);
+                if (segment->length != LANES) _mm256_mask_storeu_epi16(to, stored, passed);
+            }
+        }
+    }
+    region->passing = passing;
 }
 #endif
 
@@ -176,9 +200,18 @@ static inline void scale_row(const int32_t *units, int64_t count, const struct g
 }
 #endif
 
-/* Sums of one row as they leave, some times sixteen: fp16, infinite from 2^15 on; or with gain and offset. */
-static void leave_row(const struct plan *plan, const struct gain *gain, const int32_t *units, int64_t count,
+/* Sums of one row as they leave, some times sixteen: fp16, infinite from 2^15 on; or with gain and offset. Plain ones stay
+ * below the `plain_reach` of the row. */
+static void leave_row(const struct plan *plan, const struct gain *gain, bool plain, const int32_t *units, int64_t count,
                       uint16_t *halves) {
+#ifdef OWN_PASSING
+    if (plain) {
+        leave_plain_row(units, count, gain, halves);
+        return;
+    }
+#else
+    (void)plain;
+#endif
     if (plan->behind.gain) {
         scale_row(units, count, gain, halves);
         return;
@@ -186,20 +219,32 @@ static void leave_row(const struct plan *plan, const struct gain *gain, const in
     for (int64_t i = 0; i < count; i += LANES) leave_lanes(units + i, halves + i);
 }
 
-/* Gain and offset of every row of a panel, where there are any. */
-static void set_gains(const struct plan *plan, const struct region *region, int64_t first_row, struct gain *gains) {
+/* Gain and offset of every row of a panel; return what `plain_reach` is for all of them. */
+static double set_gains(const struct plan *plan, const struct region *region, int64_t first_row, struct gain *gains) {
     const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
-    for (int64_t row = 0; row < rows && plan->behind.gain; row++) gains[row] = gain_of(&plan->behind, channel + row);
+    const bool gained = plan->behind.gain != NULL;
+    double reach = INFINITY;
+    for (int64_t row = 0; row < rows; row++) {
+        gains[row] = gained ? gain_of(&plan->behind, channel + row) : no_gain();
+        reach = fmin(reach, plain_reach(&gains[row], gained));
+    }
+    return reach;
 }
 
 /* Sums of a tile that are proved to stay below the edge, to their places. */
 static void leave_tile(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row,
-                       const struct gain *gains, const int32_t *totals) {
+                       const struct gain *gains, bool plain, const int32_t *totals) {
     const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS);
     const int64_t lanes = (region->tile_first[tile + 1] - region->tile_first[tile]) * LANES;
+#ifdef OWN_PASSING
+    if (plain && !plan->behind.table && !plan->out_turned) {
+        pass_totals(plan, region, tile, first_row, gains, totals);
+        return;
+    }
+#endif
     uint16_t halves[PANEL_ROWS * TILE_LANES];
     for (int64_t row = 0; row < rows; row++)
-        leave_row(plan, &gains[row], totals + row * TILE_LANES, lanes, halves + row * TILE_LANES);
+        leave_row(plan, &gains[row], plain, totals + row * TILE_LANES, lanes, halves + row * TILE_LANES);
     store_tile(plan, region, tile, first_row, halves);
 }
 

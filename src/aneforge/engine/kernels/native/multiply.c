@@ -23,6 +23,8 @@
 #define TASKS_PER_THREAD 6
 #define REGIONS_PER_THREAD 3
 #define LEAST_TASK_ROWS 64
+/* Parts of the channels of a convolution of every channel by itself. */
+#define PARTS_PER_THREAD 8
 /* Panels of a task from which on sorting steps pays: it costs as much as a quarter of a panel or so. */
 #define SORTED_PANELS 3
 /* A packed operand may take this many times what the tensors take; the regions of all threads take the rest of the
@@ -263,7 +265,9 @@ static bool run_by_channels(struct plan *plan, const struct path *path, int32_t 
     struct job job = {plan, path};
     if (path->depthwise_bytes(plan) > MOST_DEPTHWISE) return false;
     const double useful = product_count(plan) / PRODUCTS_PER_THREAD;
-    in_parallel(useful < threads ? (int32_t)useful + 1 : threads, depthwise_part, &job);
+    const int32_t most = useful < threads ? (int32_t)useful + 1 : threads;
+    plan->channels_at_a_time = divided_up(plan->batch * plan->groups, (int64_t)most * PARTS_PER_THREAD);
+    in_parallel(most, depthwise_part, &job);
     if (!plan->beyond) return true;
     plan->next_task = 0;
     if (plan->behind.seen) memset(plan->behind.seen, 0, ANEFORGE_SEEN * sizeof *plan->behind.seen);

@@ -25,6 +25,7 @@ struct worker {
     double *reach;    /* likewise */
     uint8_t *failed;  /* [panel][tile] */
     struct gain gains[PANEL_ROWS]; /* of the rows of one panel */
+    double plain_reach;            /* of all of them */
 #ifdef OWN_DOTS
     struct dots dots;
 #endif
@@ -106,14 +107,14 @@ static size_t task_bytes(const struct plan *plan) {
 }
 
 static void finish_tile(const struct plan *plan, struct region *region, int32_t tile, int64_t first_row,
-                        int32_t rows, const struct gain *gains, const int32_t *totals, bool failed) {
+                        int32_t rows, const struct gain *gains, bool plain, const int32_t *totals, bool failed) {
     if (plan->element == ANEFORGE_INT8) {
         store_rows(plan, region, tile, first_row, totals, sizeof *totals);
         return;
     }
     const bool winograd = plan->layout == LAYOUT_WINOGRAD, widened = plan->unrounded || plan->behind.gain;
     if (!failed && !winograd && !plan->unrounded) {
-        leave_tile(plan, region, tile, first_row, gains, totals);
+        leave_tile(plan, region, tile, first_row, gains, plain, totals);
         return;
     }
     const int32_t count = rows * TILE_LANES * region->scale;
@@ -175,7 +176,7 @@ static void do_tile(const struct plan *plan, struct worker *worker, int64_t bloc
     if (block + 1 < plan->blocks) return;
     if (!*failed && direct && plan->special)
         *failed = zero_from_negative_zero(plan, region, tile, first_row, totals);
-    finish_tile(plan, region, tile, first_row, rows, worker->gains, totals, *failed);
+    finish_tile(plan, region, tile, first_row, rows, worker->gains, reach[0] < worker->plain_reach, totals, *failed);
 }
 
 static void convert_block(const struct plan *plan, struct worker *worker, int64_t block, bool sorted) {
@@ -218,7 +219,7 @@ static bool run_dots(const struct plan *plan, struct worker *worker) {
     const int64_t place = plan->right_places[region->batch] + region->group * plan->right_group;
     if (dots->batch != region->batch) set_dots(plan, region->batch, dots);
     if (!dots->finite) return false;
-    set_gains(plan, region, 0, worker->gains);
+    worker->plain_reach = set_gains(plan, region, 0, worker->gains);
     for (int32_t tile = 0; tile < region->tiles; tile++) {
         const int64_t begin = region->tile_first[tile] * LANES, end = region->tile_first[tile + 1] * LANES;
         const int64_t column = region->first_column + begin, columns = at_most(end, region->columns) - begin;
@@ -227,7 +228,8 @@ static bool run_dots(const struct plan *plan, struct worker *worker) {
         const double reach = start.reach + add_dots(plan, dots, right, columns, worker->totals);
         if (reach >= SAFE_REACH) return false;
         const bool negative = plan->special && zero_from_negative_zero(plan, region, tile, 0, worker->totals);
-        finish_tile(plan, region, tile, 0, 1, worker->gains, worker->totals, start.exact || negative);
+        const bool plain = reach < worker->plain_reach;
+        finish_tile(plan, region, tile, 0, 1, worker->gains, plain, worker->totals, start.exact || negative);
     }
     return true;
 #else
@@ -265,7 +267,7 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
             if (!plan->packed)
                 pack_panel(plan, region->batch, region->group, row, block, region->piece, region->pieces, memory);
             for (int32_t sum = 0; sum < plan->sums; sum++) prepare_runs(plan, worker, memory, sum, row);
-            set_gains(plan, region, row, worker->gains);
+            worker->plain_reach = set_gains(plan, region, row, worker->gains);
             for (int32_t tile = 0; tile < region->tiles; tile++)
                 do_tile(plan, worker, block, (row - first_row) / PANEL_ROWS, tile, row, memory, sorted);
         }
@@ -292,11 +294,17 @@ static void run_tasks(struct plan *plan, char *memory) {
     set_offsets(plan, &worker.region);
     for (int32_t k = 0; k < plan->most_depth; k++) worker.lists.every[k] = (uint32_t)k;
     memset(worker.region.seen, 0, sizeof worker.region.seen);
+#ifdef OWN_PASSING
+    worker.region.passing = begin_passing(plan->behind.rectifies);
+#endif
     for (;;) {
         const int64_t task = __atomic_fetch_add(&plan->next_task, 1, __ATOMIC_RELAXED);
         if (task >= plan->tasks) break;
         run_task(plan, &worker, task);
     }
+#ifdef OWN_PASSING
+    end_passing(&worker.region.passing, worker.region.seen);
+#endif
     join_seen(plan, worker.region.seen);
 }
 

@@ -106,6 +106,7 @@ struct plan {
     char *packed; /* the whole left operand, or null if each task packs its own */
     int32_t plane_pitch, plane_size, planes; /* of one channel in a region */
     int32_t most_vectors, most_tiles, most_pieces, most_depth; /* of one region or block */
+    int64_t channels_at_a_time;                                /* of a convolution of every channel by itself */
     int64_t next_task, next_panel;                             /* counted up by the workers */
     int32_t failed;                                            /* a worker had no memory */
     int32_t beyond;                                            /* a channel has to go the general way */

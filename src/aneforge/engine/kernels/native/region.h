@@ -44,6 +44,9 @@ struct region {
     float *squares;             /* one channel's planes */
     uint16_t *halves;           /* one channel's planes, before they are converted */
     int64_t seen[ANEFORGE_SEEN]; /* of the results of all tasks of this worker */
+#ifdef OWN_PASSING
+    struct passing passing; /* likewise, as vectors */
+#endif
     float *row;                 /* one decoded row */
 };
 
