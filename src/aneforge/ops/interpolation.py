@@ -51,7 +51,7 @@ def grid_points(extent: float | Array, count: int, mode: str) -> Array:
     >>> grid_points(2, 4, "DEFAULT"), grid_points(2, 4, "UNALIGN_CORNERS")
     (array([0. , 0.5, 1. , 1. ]), array([0.  , 0.25, 0.75, 1.  ]))
     """
-    size = np.asarray(extent, np.float64)[..., None]
+    size = np.expand_dims(extent, -1)
     index = np.arange(count, dtype=np.float64)
     match mode:
         case "DEFAULT":

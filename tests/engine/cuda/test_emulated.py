@@ -105,7 +105,7 @@ def test_layers_and_slots(name: str, target: str) -> None:
 def test_a_layer_without_kernels_runs_on_the_host_and_is_listed() -> None:
     generator = np.random.default_rng(6)
     x = af.input((1, 2, 4, 4), name="x")
-    graph = af.local_response_norm(x, size=3).relu()
+    graph = af.local_response_norm(x, size=9).relu()
     machine = expect_same_as_cpu(graph, "h16", {"x": halves(generator, SAMPLES, 1, 2, 4, 4)})
     (said,) = machine.on_host
     assert "local_response_norm" in said
@@ -203,6 +203,6 @@ def test_products_at_the_edges_of_the_arithmetic(start: float | None) -> None:
 
 def test_what_has_no_kernels_says_why() -> None:
     x = np.ones((1, 2, 3), np.float16)
-    complete = find_op("local_response_norm").complete({"size": 3})
-    with pytest.raises(UnsuitedError, match="sum of real numbers"):
+    complete = find_op("local_response_norm").complete({"size": 9})
+    with pytest.raises(UnsuitedError, match="longer sum of real numbers"):
         run_operation(EmulatedDevice(), "local_response_norm", resolve("h16"), {"x": x}, {}, complete)

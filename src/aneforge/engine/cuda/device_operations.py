@@ -14,7 +14,8 @@ import numpy as np
 
 from aneforge.engine import attention, crop, neuron, normalisation, planar, pooling, products, reductions
 from aneforge.engine.choices import choices
-from aneforge.engine.cuda.meanings import lay_out_meaning
+from aneforge.engine.cuda.gathering import lay_out_gathering
+from aneforge.engine.cuda.meanings import lay_out_cast, lay_out_meaning
 from aneforge.engine.cuda.primitives import HALF, SUM_HALF, SUM_SQUARE, Builder
 from aneforge.engine.cuda.product_launches import Multiplier
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, affine_pattern
@@ -168,6 +169,7 @@ class Operations:
             "max_pool": self.max_pool,
             "pe_elementwise": self.combined,
             "pe_goc": self.channel_gain_offset,
+            "pow": build.power,
             "prelu": self.prelu,
             "real_div": self.real_div,
             "reduce_argmax": partial(self.place_of, 1),
@@ -189,12 +191,10 @@ class Operations:
         return self.larger(mode, x, y) if mode in ("max", "min") else self.builder.pair(mode, x, y)
 
     def scaled_pair(self, x: Value, y: Value, *, mode: str, scale: float) -> Tensor:
-        """Combine pairs and scale, rounded once; products are not scaled, and extremes go by the host."""
+        """Combine pairs and scale, rounded once; products are not scaled."""
         if mode == "mult":
             return self.builder.pair("mul", x, y)
-        if mode != "add":
-            raise UnsuitedError("a scaled extreme")
-        return self.builder.gained_pair("add", x, y, np.asarray(planar.number(scale)), None)
+        return self.builder.gained_pair(mode, x, y, np.asarray(planar.number(scale)), None)
 
     def real_div(self, x: Value, y: Value) -> Tensor:
         """Return x times the reciprocal of y, read off its table."""
@@ -256,6 +256,8 @@ class Operations:
             or x.dtype.itemsize not in BYTES
             or any(isinstance(one, Tensor) for one in rest.values())
         ):
+            if found.op.name == "cast" and isinstance(x, Tensor):
+                return (lay_out_cast(x, AttributeReader(attributes).text("dtype")),)
             raise UnsuitedError(f"a table of {getattr(x, 'dtype', 'constants')}")
         if any(np.size(cast("Array", one)) != 1 for one in rest.values() if one is not None):
             raise UnsuitedError("one table for every channel")
@@ -406,35 +408,8 @@ class Operations:
             raise UnsuitedError("weights that are computed")
         places = operands.get(INDEXED.get(name, ""))
         if isinstance(places, Tensor):
-            return (self.gathered(name, operands, attributes, places),)
+            return (lay_out_gathering(self.builder, name, cast("Value", operands["x"]), places, attributes),)
         return self.arranged(lambda given: found.op.evaluate(cast("Any", given), attributes), operands)
-
-    def gathered(self, name: str, operands: Mapping[str, Operand], attributes: Attributes, places: Tensor) -> Tensor:
-        """Lay out a choice of elements along an axis by indices that are computed."""
-        build = self.builder
-        x = build.as_tensor(cast("Value", operands["x"]))
-        if name not in ("gather", "gather_along_axis") or attributes.get("batch_dims") or places.dtype != np.int32:
-            raise UnsuitedError("places that are computed")
-        axis = AttributeReader(attributes).integer("axis") % x.ndim
-        each = name == "gather_along_axis"
-        if each and places.shape[:axis] + places.shape[axis + 1 :] != x.shape[:axis] + x.shape[axis + 1 :]:
-            raise UnsuitedError("places that are broadcast")
-        held = build.contiguous(x) if x.sample else x
-        listed = build.contiguous(places)
-        outer, inner = int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis + 1 :]))
-        picks = places.shape[axis] if each else places.size
-        shape = places.shape if each else (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
-        out = build.empty(shape, x.dtype)
-        build.over(
-            "pick_axis",
-            out.size,
-            build.at(held),
-            build.at(listed),
-            build.at(out),
-            [x.dtype.itemsize, outer, x.shape[axis], inner, picks, held.sample, listed.sample, int(each)],
-            samples=build.samples,
-        )
-        return out
 
     def arranged(
         self, evaluate: Callable[[Mapping[str, Any]], Sequence[Array]], operands: Mapping[str, Operand]
@@ -445,12 +420,13 @@ class Operations:
         """
         sources: list[Tensor] = []
         first: list[int] = []
+        on_device: dict[int, Tensor] = {}
 
         def numbered(value: Value, apart: float) -> Array:
             if not isinstance(value, Tensor):
-                if value.dtype == HALF and not np.isfinite(value).all():
-                    raise UnsuitedError("constants that are not finite among what is moved")
-                return value.astype(np.float64) if value.dtype == HALF else value
+                if value.dtype != HALF or np.isfinite(value).all():
+                    return value.astype(np.float64 if value.dtype == HALF else np.int64)  # no number of a place is cut
+                value = on_device.setdefault(id(value), self.builder.constant(value))
             if apart == 0:
                 first.append((first[-1] + sources[-1].size) if sources else 1)
                 sources.append(value)
@@ -458,9 +434,7 @@ class Operations:
             places = np.arange(begin, begin + value.size).reshape(value.shape)
             return places + apart if value.dtype == HALF else (places + int(apart))
 
-        total = float(
-            sum(one.size for value in operands.values() for one in as_list(value) if isinstance(one, Tensor)) + 2
-        )
+        total = float(sum(one.size for value in operands.values() for one in as_list(value)) + 2)
         laid = [
             {
                 name: tuple(numbered(one, apart) for one in value)
@@ -477,8 +451,6 @@ class Operations:
             typed = evaluate({name: build_typed_operand(value) for name, value in operands.items()})
         except (ValueError, TypeError, IndexError) as error:
             raise UnsuitedError(f"an arrangement: {error}") from error
-        if not sources:
-            raise UnsuitedError("constants alone")
         return tuple(
             self.placed(np.asarray(one), np.asarray(other), total, sources, first, result_dtype(like))
             for one, other, like in zip(once, again, typed, strict=True)

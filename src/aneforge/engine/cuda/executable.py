@@ -152,11 +152,25 @@ class DeviceExecutable:
         given = {**inputs, **{f"state {name}": one for name, one in states.items()}}
         outputs, notes = loaded.run(given)
         program = self.ready.program
+        part = part_of(planned, notes)
+        self.expect_none_refused(part, inputs, states)
         return DeviceRun(
             {port.name: outputs[port.name] for port in program.outputs},
             {state.name: outputs[f"state {state.name}"] for state in program.states},
-            (part_of(planned, notes),),
+            (part,),
         )
+
+    def expect_none_refused(self, part: Part, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> None:
+        """Stop where the device noted that a sample cannot be computed: the CPU finds the same and says what it is.
+
+        Raises:
+            GraphError: A place that was computed is past its axis.
+        """
+        words = part.notes.words[list(part.planned.refusals), :-1]
+        for sample in np.flatnonzero(words.any(axis=0)):
+            held = {name: one[0] for name, one in states.items()}
+            self.ready.run({name: one[sample] for name, one in inputs.items()}, held)
+            raise AssertionError("the device refused what the CPU computes")
 
     def give_warnings(self) -> None:
         """Give the warnings that the CPU gives, once for all samples."""

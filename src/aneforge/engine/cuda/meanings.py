@@ -2,12 +2,15 @@
 
 An operation's meaning is written once, in NumPy (`aneforge.ops`). Here it gets values that take note of what NumPy is
 asked to do with them: steps on elements, in float64 or integers, become launches in the same order, and what moves
-elements is found by moving the numbers of their places. What cannot be had to the last bit is refused: powers, and sums
-of real numbers, whose order is NumPy's own.
+elements is found by moving the numbers of their places. Elements are also taken at places that are computed; one that
+is past its axis is noted, and the host says so. What cannot be had to the last bit is refused: most powers, and longer
+sums of real numbers, whose order is NumPy's own.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +18,7 @@ import numpy as np
 from aneforge.engine.cuda.primitives import HALF
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, affine_pattern
 from aneforge.engine.kernels.arrays import places_of
+from aneforge.ops.types import numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Operand = Tensor | Array | tuple[Tensor | Array, ...] | None
 
-__all__ = ["Meant", "lay_out_meaning"]
+__all__ = ["Meant", "as_meant", "lay_out_cast", "lay_out_meaning"]
 
 REAL = np.dtype(np.float64)
 TYPES = [np.dtype(one) for one in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "f2", "f8")]
@@ -37,9 +41,10 @@ EITHER: Sequence[Any] = (
     *(np.positive, np.where, np.equal, np.not_equal, np.greater, np.greater_equal, np.less, np.less_equal),
     *(np.logical_and, np.logical_or, np.logical_xor, np.logical_not),
     *(np.add, np.subtract, np.multiply, np.negative, np.absolute, np.square),
+    *(np.maximum, np.minimum, np.remainder),
 )
-REALS: Sequence[Any] = (np.divide, np.floor, np.ceil, np.sqrt)
-WHOLES: Sequence[Any] = (np.maximum, np.minimum, np.sign, np.floor_divide, np.remainder)
+REALS: Sequence[Any] = (np.divide, np.floor, np.ceil, np.sqrt, np.rint)
+WHOLES: Sequence[Any] = (np.sign, np.floor_divide)
 STEPS: Mapping[object, int] = {function: number for number, function in enumerate((*EITHER, *REALS, *WHOLES))}
 """Steps by NumPy's functions, in the order of `enum step`: those on any numbers, on real ones, and on whole ones."""
 OF_BOOL: Mapping[object, Any] = {
@@ -49,6 +54,10 @@ OF_BOOL: Mapping[object, Any] = {
     np.invert: np.logical_not,
 }
 LOGICAL = set(OF_BOOL.values())
+POWERS: Mapping[object, Any] = {0.5: np.sqrt, 1: np.positive, 2: np.square}
+"""What NumPy's operator computes for a power."""
+ADDED_IN_TURN = 7
+"""NumPy adds so many real numbers of one axis one after the other, whatever lies beside them; more in another order."""
 FOLDS: Mapping[object, int] = {np.sum: 0, np.max: 1, np.min: 2, np.argmax: 3, np.argmin: 4}
 MOVEMENTS = {
     np.broadcast_to,
@@ -109,14 +118,27 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
     def astype(self, dtype: npt.DTypeLike, **_: object) -> Meant:
         """Return the values in another type: integers in wider types, or cut to narrower ones."""
         wanted = np.dtype(dtype)
-        if self.dtype == REAL and wanted != REAL:
-            raise UnsuitedError("real numbers as whole ones")
+        if self.dtype == REAL and wanted not in (REAL, np.int64):
+            raise UnsuitedError(f"real numbers as {wanted}")
         return self if wanted == self.dtype else step(np.positive, wanted, self)
+
+    def __pow__(self, power: Any) -> Meant:  # noqa: ANN401 - as NumPy's
+        if self.dtype == REAL and isinstance(power, int | float) and power in POWERS:
+            return step(POWERS[power], REAL, self)
+        return cast("Meant", np.power(self, power))
+
+    def expect_within(self, least: int, most: int) -> None:
+        """Note, when the values are there, whether one lies outside of two."""
+        builder, tensor = self.builder, self.tensor
+        axes, (steps,) = builder.walk(replace(tensor, sample=tensor.size or 1), tensor)
+        word, count = builder.refusal(), self.size * builder.samples
+        fields = [count, self.size, type_of(tensor), least, most, axes, steps]
+        builder.over("note_outside", count, builder.at(tensor), builder.word_at(word), fields)
 
     def __getitem__(self, index: Any) -> Meant:  # noqa: ANN401 - as NumPy's
         parts = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
         if any(isinstance(one, Meant) for one in parts):
-            raise UnsuitedError("places that are computed")
+            return taken_at(self, parts)
 
         def part(places: Array) -> Array:
             return places[index]
@@ -152,18 +174,10 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Any:  # noqa: ANN401 - an array, or several
         """Lay out what NumPy's functions do."""
         del types
-        if function is np.where and len(args) == 3:
-            condition, x, y = args
-            dtype = np.result_type(*(one.dtype if isinstance(one, Meant) else one for one in (x, y)))
-            return step(np.where, dtype, x, y, condition)
+        if function in LAID_OUT:
+            return LAID_OUT[function](*args, **kwargs)
         if function in FOLDS:
             return fold(function, *args, **kwargs)
-        if function is np.cumsum:
-            return cumulate(*args, **kwargs)
-        if function is np.argsort and kwargs.get("kind") == "stable":
-            return rank(args[0], kwargs["axis"])
-        if function is np.take_along_axis:
-            return take_along(*args)
         if function in MOVEMENTS:
             first, *rest = args
             several = isinstance(first, list | tuple)
@@ -275,6 +289,32 @@ def moved(move: Callable[..., Any], *sources: Meant) -> Meant:
     return Meant(out)
 
 
+def taken_at(x: Meant, parts: Sequence[object]) -> Meant:
+    """Lay out a choice of elements at places that are computed, for neighbouring axes; of others all are taken.
+
+    Raises:
+        UnsuitedError: The places are of axes that lie apart.
+    """
+    builder = x.builder
+    rest = [slice(None)] * (x.ndim + 1 - len(parts))
+    whole = [one for part in parts for one in (rest if part is ... else [part])]
+    named = [axis for axis, part in enumerate(whole) if not isinstance(part, slice) or part != slice(None)]
+    begin, end = named[0], named[-1] + 1
+    if len(named) != end - begin or any(part is None or isinstance(part, slice) for part in whole[begin:end]):
+        raise UnsuitedError("places of axes that lie apart")
+    place: Any = 0
+    for part, extent in zip(whole[begin:end], x.shape[begin:end], strict=True):
+        place = place * extent + part
+    chosen = builder.contiguous(step(np.positive, np.dtype(np.int32), place).tensor)
+    held = x.tensor if x.tensor.dense else builder.contiguous(x.tensor)
+    outer, extent, inner = (math.prod(some) for some in (x.shape[:begin], x.shape[begin:end], x.shape[end:]))
+    out = builder.empty((*x.shape[:begin], *chosen.shape, *x.shape[end:]), held.dtype)
+    fields = [held.dtype.itemsize, outer, extent, inner, chosen.size, held.sample, chosen.sample, 0]
+    addresses = [builder.at(one) for one in (held, chosen, out)]
+    builder.over("pick_axis", out.size, *addresses, fields, samples=builder.samples)
+    return Meant(out)
+
+
 def rows_along(x: Meant, axes: Sequence[int]) -> tuple[Tensor, list[object]]:
     """Return dense elements, and rows of them along axes."""
     held = x.builder.contiguous(x.tensor)
@@ -285,13 +325,16 @@ def rows_along(x: Meant, axes: Sequence[int]) -> tuple[Tensor, list[object]]:
 
 
 def fold(function: Callable[..., Any], x: Meant, axis: Any = None, **options: Any) -> Meant:  # noqa: ANN401
-    """Lay out integers reduced to one along axes, or the places of the first largest or smallest numbers."""
+    """Lay out numbers reduced to one along axes, or the places of the first largest or smallest.
+
+    Which of zeros of both signs is the largest or smallest NumPy leaves to the processor, and so does this.
+    """
     builder, kind = x.builder, FOLDS[function]
-    if x.dtype == REAL and function not in (np.argmax, np.argmin):
-        raise UnsuitedError(f"{function.__name__} of real numbers")
     shape = function(np.empty(x.shape, np.int8), axis, **options).shape
     dtype = np.dtype(function(np.zeros((1,) * x.ndim, x.dtype), axis, **options).dtype)
     axes = range(x.ndim) if axis is None else sorted(one % x.ndim for one in np.atleast_1d(axis))
+    if x.dtype == REAL and function is np.sum and (len(axes) != 1 or x.shape[axes[0]] > ADDED_IN_TURN):
+        raise UnsuitedError("a longer sum of real numbers")
     held, rows = rows_along(x, list(axes))
     out = builder.empty(shape, dtype)
     count = out.size * builder.samples
@@ -312,9 +355,15 @@ def cumulate(x: Meant, *, axis: int, dtype: npt.DTypeLike) -> Meant:
     return Meant(out)
 
 
-def rank(x: Meant, axis: int) -> Meant:
-    """Lay out the places of elements in their order, equal ones by place."""
+def rank(x: Meant, axis: int, *, kind: str) -> Meant:
+    """Lay out the places of elements in their order, equal ones by place.
+
+    Raises:
+        UnsuitedError: Equal ones may come in any order.
+    """
     builder = x.builder
+    if kind != "stable":
+        raise UnsuitedError("an order of equal elements")
     held, rows = rows_along(x, [axis % x.ndim])
     out = builder.empty(held.shape, np.dtype(np.int32))
     count = out.size * builder.samples
@@ -329,7 +378,7 @@ def take_along(x: Meant, places: Any, axis: int) -> Meant:  # noqa: ANN401 - as 
     chosen = as_meant(builder, places)
     if chosen.shape[:axis] + chosen.shape[axis + 1 :] != x.shape[:axis] + x.shape[axis + 1 :]:
         raise UnsuitedError("places that are broadcast")
-    held = builder.contiguous(x.tensor) if x.tensor.sample else x.tensor
+    held = x.tensor if x.tensor.dense else builder.contiguous(x.tensor)
     listed = builder.contiguous(step(np.positive, np.dtype(np.int32), chosen).tensor)
     out = builder.empty(chosen.shape, held.dtype)
     outer, inner = int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis + 1 :]))
@@ -341,6 +390,17 @@ def take_along(x: Meant, places: Any, axis: int) -> Meant:  # noqa: ANN401 - as 
         samples=builder.samples,
     )
     return Meant(out)
+
+
+def chosen(condition: Any, x: Any, y: Any) -> Meant:  # noqa: ANN401 - as above
+    """Lay out x where a condition holds, else y."""
+    dtype = np.result_type(*(one.dtype if isinstance(one, Meant) else one for one in (x, y)))
+    return step(np.where, dtype, x, y, condition)
+
+
+def clipped(x: Meant, least: Any, most: Any) -> Meant:  # noqa: ANN401 - as above
+    """Lay out values brought between two; of equal ones they stay, as in NumPy's clip."""
+    return cast("Meant", np.minimum(most, np.maximum(least, x)))
 
 
 def whole_product(left: Any, right: Any) -> Meant:  # noqa: ANN401 - as above
@@ -374,6 +434,22 @@ def whole_product(left: Any, right: Any) -> Meant:  # noqa: ANN401 - as above
     return Meant(out)
 
 
+def zeros_like(x: Meant) -> Meant:
+    """Return zeros of a value's shape and type."""
+    return as_meant(x.builder, np.zeros(x.shape, x.dtype))
+
+
+LAID_OUT: Mapping[object, Callable[..., Meant]] = {
+    np.argsort: rank,
+    np.clip: clipped,
+    np.cumsum: cumulate,
+    np.take_along_axis: take_along,
+    np.where: chosen,
+    np.zeros_like: zeros_like,
+}
+"""NumPy's functions that have launches of their own."""
+
+
 def lay_out_meaning(
     builder: Builder, op: Op, operands: Mapping[str, Operand], attributes: Mapping[str, AttributeValue]
 ) -> tuple[Tensor, ...]:
@@ -382,19 +458,54 @@ def lay_out_meaning(
     Raises:
         UnsuitedError: It asks for something that the kernels cannot do to the last bit.
     """
+    begin, kept = len(builder.plan.items), replace(builder.findings)
+    try:
+        results = meaning_of(builder, op, operands, attributes, known=True)
+    except UnsuitedError:  # constants may be read at places that are computed, which takes them on the device
+        del builder.plan.items[begin:]
+        builder.findings = kept
+        results = meaning_of(builder, op, operands, attributes, known=False)
+    return tuple(rounded(builder, one) for one in results)
+
+
+def meaning_of(
+    builder: Builder,
+    op: Op,
+    operands: Mapping[str, Operand],
+    attributes: Mapping[str, AttributeValue],
+    *,
+    known: bool,
+) -> tuple[Any, ...]:
+    """Lay out the meaning of an operation; constants of real numbers are known while it does, or on the device."""
 
     def given(value: Operand) -> Any:  # noqa: ANN401 - one value, several or none
         if isinstance(value, tuple):
             return tuple(given(one) for one in value)
         if isinstance(value, Tensor):
             return Meant(value)
-        return value if value is None or value.dtype != HALF else real_numbers(value)
+        if value is None or value.dtype != HALF:
+            return value
+        return real_numbers(value) if known else as_meant(builder, real_numbers(value))
 
     try:
-        results = op.evaluate(cast("Any", {name: given(value) for name, value in operands.items()}), attributes)
+        return op.evaluate(cast("Any", {name: given(value) for name, value in operands.items()}), attributes)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise UnsuitedError(f"its mathematics: {error}") from error
-    return tuple(rounded(builder, one) for one in results)
+
+
+def lay_out_cast(x: Tensor, dtype: str) -> Tensor:
+    """Lay out integers as another type: the twin of `quantised.cast`.
+
+    Raises:
+        UnsuitedError: The kernels have no such type.
+    """
+    if dtype == "bool":
+        return step(np.not_equal, np.dtype(np.bool_), Meant(x), 0).tensor
+    wanted = np.dtype(numpy_dtype(dtype))
+    if x.dtype == HALF or type_of(x) > TYPES.index(HALF) or wanted not in TYPES[: TYPES.index(REAL)]:
+        raise UnsuitedError(f"{x.dtype} as {dtype}")
+    out = x.builder.empty(x.shape, wanted)
+    return put_step(x.builder, np.positive, out, [Meant(x)], real=wanted == HALF).tensor
 
 
 def real_numbers(x: Array) -> Array:

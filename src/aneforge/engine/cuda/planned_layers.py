@@ -24,6 +24,7 @@ from aneforge.engine.cuda.product_launches import After
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
 from aneforge.engine.dispatch import UNARY, arithmetic, round_operands
 from aneforge.engine.execution.epilogue import GAIN_OFFSET, Exact, Pointwise, along, build_gain, join, stage_of
+from aneforge.engine.execution.labels import Labels
 from aneforge.engine.execution.layers import plain_stages, rounds_once
 from aneforge.engine.execution.run import engine_element
 from aneforge.engine.execution.run_products import for_channels, is_product, product_of
@@ -65,6 +66,8 @@ class Planned:
     words: int = 0
     high: int = 0
     wide: int = 0
+    refusals: tuple[int, ...] = ()
+    """Words that are not 0 for a sample that the CPU refuses while it runs, and says why."""
 
 
 def plan_program(ready: Executable, samples: int, kept: dict[object, Buffer]) -> Planned:
@@ -100,6 +103,7 @@ class Layers:
         plan.items[:0] = build.begin()
         noted = build.findings
         found.words, found.high, found.wide = noted.words, noted.high, noted.wide
+        found.refusals = noted.refusals
         return found
 
     def port(self, kind: TensorType) -> Tensor:
@@ -141,7 +145,7 @@ class Layers:
         layer = step.layer
         call = call_of_layer(layer)
         if not any(isinstance(one, Tensor) for value in operands.values() for one in as_list(value)):
-            raise UnsuitedError("constants alone")
+            return self.constants(step, noted)
         if call is None:
             affine, rank = affine_of_layer(layer), layer.core_types[0].rank
             first = (build_gain(affine, rank), (affine.gain, affine.offset, rank, affine.axis))
@@ -161,6 +165,13 @@ class Layers:
         results = self.plain(call, renamed, noted)
         stages = plain_stages(layer)
         return (self.staged(results[0], stages, layer.core_types[0], noted), *results[1:]) if stages else results
+
+    def constants(self, step: Step, noted: Noted) -> tuple[Tensor, ...]:
+        """Compute what is made of constants alone, once, by the CPU's kernels."""
+        found, doubts = step.run(Values({}))
+        noted.labels = Labels(step.labels.with_doubts(doubts))
+        arrays = [host_fp16(one) if one.dtype.kind in "fV" else one for one in found]
+        return tuple(self.builder.constant(one, (step.layer.name, number)) for number, one in enumerate(arrays))
 
     def plain(self, call: Call, operands: dict[str, Any], noted: Noted) -> tuple[Tensor, ...]:
         """Lay out an operation of the table."""
@@ -305,7 +316,7 @@ class Layers:
 
     def note_operands(self, step: Step, operands: Mapping[str, Operand], noted: Noted) -> None:
         """Note what labels ask of the values that go in."""
-        labels, build = step.labels, self.builder
+        labels, build = noted.labels, self.builder
         if not labels.look:
             return
         flat = [one for value in operands.values() for one in as_list(value)]

@@ -100,6 +100,8 @@ class Findings:
     """Words of eight bytes that begin with 0."""
     high: int = 0
     """Words that begin with 0xFFFF: least magnitudes."""
+    refusals: tuple[int, ...] = ()
+    """Words that are not 0 where the host must say what is wrong with a sample."""
 
 
 @dataclass(slots=True)

@@ -153,6 +153,12 @@ class Builder:
         self.findings.wide += 1
         return self.findings.wide - 1
 
+    def refusal(self) -> int:
+        """Return the place of a word that says of every sample whether the host must say what is wrong with it."""
+        place = self.word()
+        self.findings.refusals += (place,)
+        return place
+
     def word_at(self, place: int, *, overall: bool = False) -> Address:
         """Return the address of words for samples, or of that for all."""
         return Address(self.words, (place * (self.samples + 1) + (self.samples if overall else 0)) * 4)
@@ -283,6 +289,15 @@ class Builder:
         self.over("compare", count, self.at(left), self.at(right), self.at(out), count, COMPARISONS[kind], axes, *steps)
         return out
 
+    def power(self, x: Value, y: Value) -> Tensor:
+        """Return powers of fp16 numbers, broadcast, as the mathematics has them."""
+        left, right = self.halves(x), self.halves(y)
+        out = self.empty(np.broadcast_shapes(left.shape, right.shape))
+        axes, steps = self.walk(out, left, right)
+        count = out.size * self.samples
+        self.over("powers", count, self.at(left), self.at(right), self.at(out), count, axes, *steps)
+        return out
+
     def choose(self, condition: Value, x: Value, y: Value) -> Tensor:
         """Return x where a condition holds, else y, broadcast."""
         asked, left, right = self.as_tensor(condition), self.halves(x), self.halves(y)
@@ -398,7 +413,7 @@ class Builder:
     def picked(self, sources: Sequence[Tensor], maps: Sequence[tuple[Array, Array | None]], out: Tensor) -> None:
         """Copy elements of several sources by lists of places, which are the same for every sample."""
         for source, (taken, given) in zip(sources, maps, strict=True):
-            held = self.contiguous(source) if source.sample else source
+            held = source if source.dense else self.contiguous(source)
             self.over(
                 "pick",
                 taken.size,

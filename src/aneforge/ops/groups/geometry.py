@@ -148,12 +148,12 @@ def cost_volume(aux: Array, ref: Array, disparity_range: int) -> Array:
 
 def farthest_points(points: Array, k: int) -> Array:
     """Return point 0, then each time the point that is farthest from all chosen before; of equal ones the first."""
-    chosen = [0]
+    chosen = [np.int64(0)]
     distances = np.full(len(points), np.inf)
     for _ in range(k - 1):
         distances = np.minimum(distances, np.sum((points - points[chosen[-1]]) ** 2, axis=1))
-        chosen.append(int(np.argmax(distances)))
-    return points[chosen]
+        chosen.append(np.argmax(distances))
+    return points[np.stack(chosen)]
 
 
 def radius_search(points: Array, centroids: Array, radius: float) -> Array:

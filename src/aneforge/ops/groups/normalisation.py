@@ -96,6 +96,14 @@ def across_channels(x: Array, axis: int, size: int) -> Array:
     return np.moveaxis(np.lib.stride_tricks.sliding_window_view(padded, size, axis=-1).sum(axis=-1), -1, axis)
 
 
+def power_of_response(base: Array, beta: float) -> Array:
+    """Return a power of sums; that of most networks, 3/4, by roots, which every processor rounds alike."""
+    if beta == 0.75:
+        root = np.sqrt(base)
+        return root * np.sqrt(root)
+    return base**beta
+
+
 def draw_parameter(chooser: Chooser, *extents: int) -> Fill:
     """Draw a parameter."""
     return Fill(TensorType(extents, chooser.choose(FLOATS)), -2, 2)
@@ -494,7 +502,7 @@ def local_response_norm_type(x: TensorType, **_: object) -> TensorType:
 
 def local_response_norm(x: Array, *, size: int, alpha: float, beta: float, k: float) -> Array:
     """Divide by a power of the squares of neighbouring channels, axis 1; channels beyond the ends count as 0."""
-    return x / (k + alpha / size * across_channels(np.square(x), 1, size)) ** beta
+    return x / power_of_response(k + alpha / size * across_channels(np.square(x), 1, size), beta)
 
 
 def sample_local_response_norm(chooser: Chooser) -> Sample:
@@ -528,7 +536,7 @@ def lrn_type(x: TensorType, **_: object) -> TensorType:
 
 def lrn(x: Array, *, kernel_channel: int, alpha: float, beta: float, k: float) -> Array:
     """Divide by a power of the squares of neighbouring channels, axis 0; channels beyond the ends count as 0."""
-    return x / (k + alpha / kernel_channel * across_channels(np.square(x), 0, kernel_channel)) ** beta
+    return x / power_of_response(k + alpha / kernel_channel * across_channels(np.square(x), 0, kernel_channel), beta)
 
 
 def sample_lrn(chooser: Chooser) -> Sample:
@@ -570,7 +578,8 @@ def minmax_norm(x: Array, *, dimension: str, epsilon: float) -> Array:
     """Bring the smallest along a dimension to 0 and the largest nearly to 1."""
     axis = minmax_axis(dimension)
     least = np.min(x, axis=axis, keepdims=True)
-    return (x - least) / (np.max(x, axis=axis, keepdims=True) - least + epsilon)
+    # 0 is added so that the sign of no zero remains: NumPy leaves to the processor which of them is the least.
+    return (x - least + 0.0) / (np.max(x, axis=axis, keepdims=True) - least + epsilon)
 
 
 def sample_minmax_norm(chooser: Chooser) -> Sample:

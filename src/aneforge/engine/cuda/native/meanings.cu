@@ -35,18 +35,30 @@ static inline void put_whole(void *to, int64_t type, int64_t place, int64_t valu
     default: ((int64_t *)to)[place] = value; break;
     }
 }
+/* Cut towards zero; what 64 bits do not hold, and what is not a number, is the least of them, as on x86. */
+static inline int64_t whole_of(double value) {
+    return value > -0x1p63 && value < 0x1p63 ? (int64_t)value : (int64_t)0x8000000000000000u;
+}
 static inline void put_real(void *to, int64_t type, int64_t place, double value) {
     if (type == REAL) ((double *)to)[place] = value;
     else if (type == HALF) ((uint16_t *)to)[place] = value != value ? 0 : half_of_double(value);
-    else put_whole(to, type, place, (int64_t)value);
+    else put_whole(to, type, place, whole_of(value));
 }
 
 enum step {
     STEP_COPY, STEP_WHERE, STEP_EQUAL, STEP_NOT_EQUAL, STEP_GREATER, STEP_GREATER_EQUAL, STEP_LESS, STEP_LESS_EQUAL,
     STEP_AND, STEP_OR, STEP_XOR, STEP_NOT, STEP_ADD, STEP_SUBTRACT, STEP_MULTIPLY, STEP_NEGATIVE, STEP_ABSOLUTE,
-    STEP_SQUARE, STEP_DIVIDE, STEP_FLOOR, STEP_CEIL, STEP_SQRT, STEP_MAXIMUM, STEP_MINIMUM, STEP_SIGN,
-    STEP_FLOOR_DIVIDE, STEP_REMAINDER
+    STEP_SQUARE, STEP_MAXIMUM, STEP_MINIMUM, STEP_REMAINDER, STEP_DIVIDE, STEP_FLOOR, STEP_CEIL, STEP_SQRT, STEP_RINT,
+    STEP_SIGN, STEP_FLOOR_DIVIDE
 };
+
+/* The rest of a division with the divisor's sign. `fmod` rounds nothing. */
+static inline double real_rest(double x, double y) {
+    const double rest = fmod(x, y);
+    if (y == 0 || rest != rest) return rest;
+    if (rest == 0) return copysign(0.0, y);
+    return (rest < 0) != (y < 0) ? rest + y : rest;
+}
 
 static inline double real_step(int64_t kind, double x, double y) {
     switch (kind) {
@@ -70,6 +82,10 @@ static inline double real_step(int64_t kind, double x, double y) {
     case STEP_FLOOR: return floor(x);
     case STEP_CEIL: return ceil(x);
     case STEP_SQRT: return sqrt(x);
+    case STEP_RINT: return rint(x);
+    case STEP_MAXIMUM: return x > y || x != x ? x : y; /* of equal ones the second, as in NumPy */
+    case STEP_MINIMUM: return x < y || x != x ? x : y;
+    case STEP_REMAINDER: return real_rest(x, y);
     default: return x;
     }
 }
@@ -130,7 +146,8 @@ KERNEL(step_elements, 256) {
 
 enum fold { FOLD_SUM, FOLD_LARGEST, FOLD_SMALLEST, FOLD_PLACE_OF_LARGEST, FOLD_PLACE_OF_SMALLEST };
 
-/* Whole numbers of a row made one, or the place of the first of the largest or smallest numbers. */
+/* The numbers of a row made one, or the place of the first of the largest or smallest; what is not a number goes before
+ * all others. Real numbers are added one after the other, from 0 on. */
 struct fold_elements_args {
     const void *x;
     void *out;
@@ -140,23 +157,26 @@ struct fold_elements_args {
 KERNEL(fold_elements, 256) {
     for (int64_t i = first_index(); i < a.count; i += index_step()) {
         const int64_t begin = place_of(i, a.rows.axes, a.rows.steps);
-        const bool real = a.x_type >= HALF;
-        const bool places = a.kind >= FOLD_PLACE_OF_LARGEST;
         const bool largest = a.kind == FOLD_LARGEST || a.kind == FOLD_PLACE_OF_LARGEST;
-        int64_t found = real ? 0 : whole_at(a.x, a.x_type, begin), place = 0;
-        double best = real ? real_at(a.x, a.x_type, begin) : 0;
-        for (int64_t j = 1; j < a.rows.length; j++) {
-            const int64_t at = begin + element_of(a.rows, j);
-            if (real) {
-                const double here = real_at(a.x, a.x_type, at);
-                if (largest ? here > best : here < best) best = here, place = j;
-                continue;
+        int64_t place = 0;
+        if (a.x_type >= HALF) {
+            double best = real_at(a.x, a.x_type, begin), sum = 0.0 + best;
+            for (int64_t j = 1; j < a.rows.length; j++) {
+                const double here = real_at(a.x, a.x_type, begin + element_of(a.rows, j));
+                sum = sum + here;
+                if (best == best && (here != here || (largest ? here > best : here < best))) best = here, place = j;
             }
-            const int64_t here = whole_at(a.x, a.x_type, at);
+            if (a.kind >= FOLD_PLACE_OF_LARGEST) put_whole(a.out, a.out_type, i, place);
+            else put_real(a.out, a.out_type, i, a.kind == FOLD_SUM ? sum : best);
+            continue;
+        }
+        int64_t found = whole_at(a.x, a.x_type, begin);
+        for (int64_t j = 1; j < a.rows.length; j++) {
+            const int64_t here = whole_at(a.x, a.x_type, begin + element_of(a.rows, j));
             if (a.kind == FOLD_SUM) found = (int64_t)((uint64_t)found + (uint64_t)here);
             else if (largest ? here > found : here < found) found = here, place = j;
         }
-        put_whole(a.out, a.out_type, i, places ? place : found);
+        put_whole(a.out, a.out_type, i, a.kind >= FOLD_PLACE_OF_LARGEST ? place : found);
     }
 }
 
@@ -228,5 +248,46 @@ KERNEL(whole_product, 256) {
         for (int64_t k = 0; k < a.depth; k++, x += a.x_step, y += a.y_step)
             sum += (uint64_t)whole_at(a.x, a.x_type, x) * (uint64_t)whole_at(a.y, a.y_type, y);
         put_whole(a.out, a.out_type, i, (int64_t)sum);
+    }
+}
+
+/* Among all pairs of fp16 numbers no power is as near to the middle between two of them as this, relative to itself,
+ * without being there (tools/power_ties.py): what a `pow` that errs by a few units of 2^-53 finds so near is there. */
+#define NEAREST_POWER 0x1p-47
+
+/* x^y of fp16 numbers as the mathematics has it, rounded once. */
+struct powers_args {
+    const uint16_t *x, *y;
+    uint16_t *out;
+    int64_t count;
+    struct axes axes;
+    struct steps x_steps, y_steps;
+};
+KERNEL(powers, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const double x = real_of(a.x[place_of(i, a.axes, a.x_steps)]), y = real_of(a.y[place_of(i, a.axes, a.y_steps)]);
+        double power = pow(x, y);
+        const double size = magnitude_of(power);
+        if (size >= 0x1p-26 && size < 0x1p17) {
+            const double unit = size < 0x1p-14 ? 0x1p-25 : power_of_two(leading_exponent(size) - 11);
+            const double middle = rint(power / unit) * unit;
+            if (magnitude_of(power - middle) < size * NEAREST_POWER) power = middle;
+        }
+        a.out[i] = power != power ? 0 : half_of_double(power);
+    }
+}
+
+/* Whether a whole number lies outside of two, for every sample: what the host then says of them stops a run. */
+struct note_outside_args {
+    const void *x;
+    uint32_t *found;
+    int64_t count, sample_count, type, least, most;
+    struct axes axes;
+    struct steps steps;
+};
+KERNEL(note_outside, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const int64_t here = whole_at(a.x, a.type, place_of(i, a.axes, a.steps));
+        if (here < a.least || here > a.most) atomicOr(&a.found[i / a.sample_count], 1u);
     }
 }

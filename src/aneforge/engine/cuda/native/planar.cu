@@ -162,7 +162,14 @@ struct gained_pairs_args {
 KERNEL(gained_pairs, 256) {
     for (int64_t i = first_index(); i < a.count; i += index_step()) {
         const double x = decoded(a.x[place_of(i, a.axes, a.x_steps)]), y = decoded(a.y[place_of(i, a.axes, a.y_steps)]);
-        double total = a.kind == PAIR_ADD ? x + y : a.kind == PAIR_SUB ? x - y : x * y;
+        double total = 0;
+        switch (a.kind) {
+        case PAIR_ADD: total = x + y; break;
+        case PAIR_SUB: total = x - y; break;
+        case PAIR_MUL: total = x * y; break;
+        case PAIR_MAX: total = x > y ? x : y; break;
+        case PAIR_MIN: total = x < y ? x : y; break;
+        }
         if (a.gain) total = total * a.gain[place_of(i, a.axes, a.gain_steps)];
         if (a.offset) total = total + a.offset[place_of(i, a.axes, a.offset_steps)];
         a.out[i] = total != total ? 0 : half_of_double(total);
@@ -223,7 +230,8 @@ KERNEL(pick, 256) {
                      a.bytes);
 }
 
-/* Elements of an axis by indices that are computed: x [outer, extent, inner], a negative one counts from the end. */
+/* Elements of an axis by indices that are computed: x [outer, extent, inner], a negative one counts from the end. One
+ * that is past the axis was noted before; it reads the first element, so as to stay in memory. */
 struct pick_axis_args {
     const void *x;
     const int32_t *indices;
@@ -236,6 +244,7 @@ KERNEL(pick_axis, 256) {
         const int64_t inner = i % a.inner, pick = i / a.inner % a.picks, outer = i / a.inner / a.picks;
         int64_t index = a.indices[sample * a.indices_sample + (a.each ? i : pick)];
         index += index < 0 ? a.extent : 0;
+        index = index < 0 || index >= a.extent ? 0 : index;
         move_element(a.out, sample * count + i, a.x, sample * a.x_sample + (outer * a.extent + index) * a.inner + inner,
                      a.bytes);
     }
