@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.work import NOTHING
 from aneforge.compiler.compile import compile_graph
+from aneforge.display import number_of
 from aneforge.errors import GraphError, IllegalGraphError, NoDataError, UnknownNameError
 from aneforge.graph.precision import to_fp16
 from aneforge.records import dataclass
@@ -71,23 +72,10 @@ class CompileMatrix:
 
 def lines_of(entry: Compiles) -> list[str]:
     """Return one verdict as text."""
-    size = (
-        f"{format_count(entry.layers, 'layer')} in {format_count(entry.segments, 'program')}"
-        if entry.layers
-        else NOTHING
-    )
+    size = f"{number_of(entry.layers, 'layer')} in {number_of(entry.segments, 'program')}" if entry.layers else NOTHING
     size = size if entry.ok else "does not compile"
     head = f"{entry.family} ({entry.target}): {size}"
     return [head, *(f"  rebuilt: {one}" for one in entry.rebuilt), *(f"  {one}" for one in entry.reasons)]
-
-
-def format_count(number: int, noun: str) -> str:
-    """Return a number of things in words.
-
-    >>> format_count(1, "layer"), format_count(3, "program")
-    ('1 layer', '3 programs')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def compile_matrix(out: GraphLike, targets: str = "families") -> CompileMatrix:

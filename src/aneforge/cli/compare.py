@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
-from aneforge.cli.programs import format_count
+from aneforge.display import number_of
 from aneforge.errors import GraphError
 from aneforge.targets.names import EXAMPLES
 
@@ -137,7 +137,7 @@ def show_outputs(out: Console, found: Comparison) -> None:
         print_wrapped(out, output_text(found, error), style=style)
     if len(found.errors) > SHOWN_OUTPUTS:
         print_wrapped(
-            out, f"and {format_count(len(found.errors) - SHOWN_OUTPUTS, 'output')} more with smaller differences"
+            out, f"and {number_of(len(found.errors) - SHOWN_OUTPUTS, 'output')} more with smaller differences"
         )
 
 
@@ -177,11 +177,11 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
     from aneforge.cli.terminal import plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     out.print()
-    values = format_count(len(found.nodes), "value")
+    values = number_of(len(found.nodes), "value")
     print_wrapped(out, f"{found.model}: {' against '.join(found.labels)}, {values} compared")
     if found.hidden and not found.marked:
         print_wrapped(
-            out, f"{format_count(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim"
+            out, f"{number_of(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim"
         )
     if found.marked:
         print_wrapped(
@@ -195,7 +195,7 @@ def show_operations(out: Console, found: Comparison, most: int) -> None:
     for hazard in found.hazards[:SHOWN_HAZARDS]:
         print_wrapped(out, f"finite values become infinite on {hazard}", style="dim")
     if len(found.hazards) > SHOWN_HAZARDS:
-        out.print(f"and in {format_count(len(found.hazards) - SHOWN_HAZARDS, 'more operation')}", style="dim")
+        out.print(f"and in {number_of(len(found.hazards) - SHOWN_HAZARDS, 'more operation')}", style="dim")
     first = found.first_difference
     if first is None:
         out.print("[green]the same bits everywhere[/]")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
-from aneforge.cli.programs import format_count
+from aneforge.display import number_of
 from aneforge.errors import GraphError
 
 if TYPE_CHECKING:
@@ -248,10 +248,10 @@ def show_evaluation(out: Console, found: Evaluation) -> None:
 
     summary = found.summary
     rate = found.timing.rate if found.timing is not None else None
-    speed = "" if rate is None else f", {rate:.3g} samples/s on {format_count(len(summary.chips), 'chip')}"
-    print_wrapped(out, f"{found.model} on {found.data}: {format_count(summary.samples, 'sample')}{speed}")
+    speed = "" if rate is None else f", {rate:.3g} samples/s on {number_of(len(summary.chips), 'chip')}"
+    print_wrapped(out, f"{found.model} on {found.data}: {number_of(summary.samples, 'sample')}{speed}")
     if summary.bad:
-        print_wrapped(out, f"{format_count(len(summary.bad), 'bad sample')}, left out:", style="yellow")
+        print_wrapped(out, f"{number_of(len(summary.bad), 'bad sample')}, left out:", style="yellow")
         for bad in summary.bad[:SHOWN_BAD]:
             print_wrapped(out, f"  {bad.name}: {bad.reason}", style="yellow")
         if len(summary.bad) > SHOWN_BAD:
@@ -294,7 +294,7 @@ def show_chips(out: Console, found: Evaluation) -> None:
     for chip in summary.chips:
         if chip.not_finite:
             out.print(
-                f"{chip.label}: {format_count(chip.not_finite, 'sample')} with values that are not finite", style="red"
+                f"{chip.label}: {number_of(chip.not_finite, 'sample')} with values that are not finite", style="red"
             )
 
 
@@ -306,7 +306,7 @@ def show_pairs(out: Console, found: Evaluation) -> None:
     pairs = sorted(found.summary.pairs, key=lambda one: (one.agreement or 0.0, one.same_bits))
     if pairs and all(one.same_bits == 1 for one in pairs):
         print_wrapped(
-            out, f"the same bits on {format_count(len(found.summary.chips), 'chip')} in every sample", style="green"
+            out, f"the same bits on {number_of(len(found.summary.chips), 'chip')} in every sample", style="green"
         )
         return
     for one in pairs[:3]:
@@ -321,7 +321,7 @@ def show_flips(out: Console, found: Evaluation) -> None:
     flips = found.summary.flips
     if not flips:
         return
-    print_wrapped(out, f"{format_count(len(flips), 'sample')} with different answers:")
+    print_wrapped(out, f"{number_of(len(flips), 'sample')} with different answers:")
     for flip in flips[:SHOWN_FLIPS]:
         print_wrapped(out, f"  {flip_text(flip)}")
     if len(flips) > SHOWN_FLIPS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
+from aneforge.display import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +60,7 @@ def show_head(out: Console, file: Path, container: Container) -> None:
     )
     lines = [printable(line) for line in container.identification.splitlines()[:2]]
     print_wrapped(out, f"compiler: {', '.join(lines) or 'not named'}")
-    tasks = "1 task" if program.task_count == 1 else f"{program.task_count} tasks"
+    tasks = number_of(program.task_count, "task")
     events = f"{program.log_events} log events, {program.debug_events} debug events"
     print_wrapped(out, f"program: {printable(program.name)!r}, {tasks}, {events}")
     unnamed = sum(len(command.unnamed) for command in container.commands)
@@ -176,7 +177,7 @@ def relocation_text(count: int) -> str:
     >>> relocation_text(2), relocation_text(0)
     ('2 relocations', '')
     """
-    return f"{count} relocation{'s' if count > 1 else ''}" if count else ""
+    return number_of(count, "relocation") if count else ""
 
 
 def printable(text: str) -> str:
@@ -225,7 +226,7 @@ def run(
     Examples:
     aneforge hwx run model.hwx --inputs x.npz -o y.npz
     """
-    from aneforge.cli.programs import format_count, save_arrays, statistics  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.programs import save_arrays, statistics  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.showing import cut_text  # noqa: PLC0415 - as above
     from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
@@ -238,7 +239,7 @@ def run(
     with progress("running the container"):
         ran = run_container(file, values, seed)
     out, label = console(), ran.label
-    print_wrapped(out, f"{ran.target}, {format_count(len(ran.labels), 'task')}: {label.exactness}")
+    print_wrapped(out, f"{ran.target}, {number_of(len(ran.labels), 'task')}: {label.exactness}")
     print_wrapped(out, f"why {label.exactness}: {label.reason if verbose else cut_text(label.reason)}", indent=2)
     for name, array in ran.outputs.items():
         print_wrapped(out, printable(f"{name} {list(array.shape)} {array.dtype}: {statistics(array)}"), indent=2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
+from aneforge.display import number_of
 from aneforge.errors import GraphError
 from aneforge.targets.names import EXAMPLES
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from aneforge.commands.running import Ran
     from aneforge.ops.types import Array
 
-__all__ = ["bench", "compile_", "format_count", "reduce", "run"]
+__all__ = ["bench", "compile_", "reduce", "run"]
 
 OneTarget = Annotated[
     str,
@@ -145,8 +146,7 @@ def show_compiled(made: Emitted, phases: Path | None) -> None:
     out = console()
     print_wrapped(
         out,
-        f"{made.model} for {made.label}: {format_count(made.layers, 'layer')} in "
-        f"{format_count(made.segments, 'program')}",
+        f"{made.model} for {made.label}: {number_of(made.layers, 'layer')} in {number_of(made.segments, 'program')}",
     )
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
         print_wrapped(out, line, indent=2)
@@ -331,8 +331,8 @@ def reduce(
         save_arrays(path.parent / "inputs.npz", found.inputs)
         beside = " and inputs.npz beside it"
     out = console()
-    tried = format_count(found.tried, "part")
-    print_wrapped(out, f"{found.model}: {format_count(found.before, 'operation')} became {found.after}, {tried} tried")
+    tried = number_of(found.tried, "part")
+    print_wrapped(out, f"{found.model}: {number_of(found.before, 'operation')} became {found.after}, {tried} tried")
     for line in str(found.graph).splitlines():
         out.print(line, markup=False, no_wrap=True, overflow="ellipsis")  # the file has it whole
     print_wrapped(out, f"wrote {path}{beside}")
@@ -374,14 +374,5 @@ def bench(
         table.add_row(one.label, *times, f"{one.macs_per_second / 1e9:.1f}", latency_text(one.predicted))
     out.print(table)
     first = found[0]
-    ran, threads = format_count(first.runs, "run"), format_count(first.threads, "thread")
+    ran, threads = number_of(first.runs, "run"), number_of(first.threads, "thread")
     print_wrapped(out, f"{ran} on this machine; kernels: {first.kernels}; {threads}", style="dim")
-
-
-def format_count(count: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> format_count(1, "program"), format_count(2, "program")
-    ('1 program', '2 programs')
-    """
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -26,7 +26,6 @@ from aneforge.report.finding_texts import (
 )
 from aneforge.report.grouping import count_findings, fold_results
 from aneforge.report.headline import (
-    findings_text,
     in_shop_words,
     named_chips,
     result_rows,
@@ -213,7 +212,7 @@ def show_findings(out: Console, report: Report, *, most: int, verbose: bool, com
         return
     count = count_findings(report)
     kinds = f" of {number_of(len(found), 'kind')}" if len(found) < count else ""
-    out.print(f"\n[bold]{findings_text(count)}{kinds}{', worst first' if len(found) > 1 else ''}[/]")
+    out.print(f"\n[bold]{number_of(count, 'finding')}{kinds}{', worst first' if len(found) > 1 else ''}[/]")
     for one in found[:most]:
         show_finding(out, report, one, verbose=verbose)
     if len(found) > most:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from aneforge.cli.terminal import plain_table, print_wrapped
-from aneforge.display import clauses_once
+from aneforge.display import clauses_once, number_of
 from aneforge.report.finding_texts import chips_text, shorten_names
 from aneforge.report.headline import THE_ENGINE, in_shop_words, named_chips, shop_name
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER
@@ -42,15 +42,6 @@ COREML_LEGEND = (
 TABLE_WIDTH = 72
 """Columns that the table of targets needs; on a narrower terminal each target is a sentence."""
 SHOWN_REASON = 160
-
-
-def parts_text(count: int) -> str:
-    """Return a number of parts: runs of operations on one device.
-
-    >>> parts_text(1), parts_text(2)
-    ('1 part', '2 parts')
-    """
-    return "1 part" if count == 1 else f"{count} parts"
 
 
 def summary_table(targets: Sequence[TargetReport]) -> object:
@@ -123,11 +114,11 @@ def summary_text(one: TargetReport) -> str:
     named = f"{shop_name(one)} ({one.target})"
     if one.path == COREML and one.placement is not None:
         off = [f"{count} on the {device}" for device in ("CPU", "GPU") if (count := one.placement.count(device))]
-        parts = parts_text(len(one.placement.segments))
+        parts = number_of(len(one.placement.segments), "part")
         return f"{named}: {', '.join([one.runs, *off])}; {parts}, {latency_text(one.latency)}"
     if one.failure is not None or one.memory is None:
         return f"{named}: {verdicts}; no program"
-    programs = "1 program" if one.segments == 1 else f"{one.segments} programs"
+    programs = number_of(one.segments, "program")
     sizes = f"weights {bytes_text(one.weight_bytes)}, on chip {bytes_text(one.memory.peak)}"
     known = f"fp16 {one.risk}, exactness {one.exactness}"
     return f"{named}: {verdicts}; {programs}, {latency_text(one.latency)}; {sizes}; {known}"
@@ -169,7 +160,7 @@ def show_answers(out: Console, report: Report) -> None:
             (
                 one.target,
                 f"{one.placement.path} ({one.placement.evidence}): {percent_text(one.placement.on_engine)} of "
-                f"operations on the engine in {parts_text(len(one.placement.segments))}. "
+                f"operations on the engine in {number_of(len(one.placement.segments), 'part')}. "
                 f"{in_shop_words(advice_text(one.placement), one.target, THE_ENGINE)}".strip(),
             )
             for one in report.targets

@@ -25,6 +25,7 @@ from aneforge.compiler.compile import Compiled, compile_graph, route_to
 from aneforge.compiler.dialect import Route
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
+from aneforge.display import number_of
 from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
 from aneforge.formats.mil.mil_files import MODEL_FILE, WEIGHTS_FILE, weights_beside, write_mil, write_mil_file
 from aneforge.records import dataclass
@@ -455,7 +456,7 @@ def list_numbered_files(path: Path) -> Iterator[Path]:
 def part_text(name: str, emitted: EmittedFile) -> str:
     """Return what one of several files has: how many layers, what it reads and what it writes."""
     count = len(set(emitted.layers.values()))
-    layers = "1 layer" if count == 1 else f"{count} layers"
+    layers = number_of(count, "layer")
     return f"{name}: {layers}, reads {', '.join(emitted.inputs)}, writes {', '.join(emitted.outputs)}"
 
 

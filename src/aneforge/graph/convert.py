@@ -18,7 +18,7 @@ from aneforge.graph.graph import INPUT, PLACEHOLDERS
 from aneforge.graph.node import Node, Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.constant import Constant, Dense, wide_values
 from aneforge.ops.declared import Declared
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.table import find_op
@@ -263,7 +263,7 @@ class ConversionSite:
 
     def evaluated(self) -> tuple[Array, ...]:
         """Return what the operation gives, where all its operands are constants."""
-        arrays = {name: wide(value) for name, value in self.node.values() if isinstance(value, Constant)}
+        arrays = {name: wide_values(value) for name, value in self.node.values() if isinstance(value, Constant)}
         return self.node.op.evaluate(arrays, self.node.attributes)
 
     def named(self, operands: Sequence[object]) -> dict[str, ConvertedTerm]:
@@ -351,12 +351,6 @@ def bind_operands(entry: Op, operands: Sequence[object], named: Mapping[str, obj
             yield operand.name, tuple(map(value_of, cast("Sequence[object]", given))) if several else value_of(given)
 
 
-def wide(constant: Constant) -> Array:
-    """Return a constant's numbers in the type of the mathematics."""
-    values = constant.dense()
-    return values.astype(np.float64) if is_float(constant.type.dtype) else values
-
-
 def value_of(term: object) -> Value:
     """Return the value of a term."""
     return term.value if isinstance(term, ConvertedTerm) else cast("Value", term)
@@ -389,7 +383,7 @@ class ConvertedTerm:
         """The numbers of a constant; None for a tensor, and for a weight without values."""
         if not isinstance(self.value, Constant) or isinstance(self.value, Declared):
             return None
-        return wide(self.value)
+        return wide_values(self.value)
 
     @property
     def is_declared(self) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["AttributeReader", "Attributed", "plain_attributes"]
+__all__ = ["AttributeReader", "Attributed", "axis_order", "plain_attributes"]
 
 Form = TypeVar("Form")
 
@@ -103,6 +103,12 @@ class AttributeReader(Attributed):
     """Reads attributes that come alone, without the node, layer or call that has them."""
 
     attributes: Mapping[str, AttributeValue]
+
+
+def axis_order(transpose: Attributed) -> tuple[int, ...]:
+    """Return the order of axes of a transpose, counted from the first."""
+    perm = transpose.integers("perm")
+    return tuple(axis % len(perm) for axis in perm)
 
 
 def plain_attributes(form: Mapping[str, object]) -> dict[str, AttributeValue]:

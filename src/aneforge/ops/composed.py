@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.constant import Constant, Dense, stored_bytes
+from aneforge.ops.constant import Constant, Dense, stored_bytes, wide_values
 from aneforge.ops.table import find_op
-from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.ops.types import numpy_dtype
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Recipe:
         Raises:
             GraphError: An index is past its table, or a mask does not fit its values.
         """
-        arrays = {name: wide(one) for name, one in self.operands.items()}
+        arrays = {name: wide_values(one) for name, one in self.operands.items()}
         results = self.entry.evaluate(arrays, self.entry.complete(self.attributes))
         with np.errstate(over="ignore"):  # what the element type cannot hold becomes infinite, as its rounding says
             return tuple(
@@ -129,12 +129,6 @@ class Composed(Constant):
     def dense(self) -> Array:
         """Return the values."""
         return self.recipe.evaluated()[self.index]
-
-
-def wide(constant: Constant) -> Array:
-    """Return the numbers of an operand as operations are evaluated with them."""
-    values = constant.dense()
-    return values.astype(np.float64) if is_float(constant.type.dtype) else values
 
 
 def operand_bytes(recipe: Recipe, name: str) -> int:

@@ -28,7 +28,7 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse", "shared_dense"]
+__all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse", "shared_dense", "wide_values"]
 
 AT_ONCE = 1 << 20
 """Elements that are decoded at once, so that no copy of a large weight in float64 is made."""
@@ -172,6 +172,12 @@ def frozen(array: Array) -> Array:
     copy = array.copy()
     copy.flags.writeable = False
     return copy
+
+
+def wide_values(constant: Constant) -> Array:
+    """Return the numbers of a constant in the type in which the mathematics is done."""
+    values = constant.dense()
+    return values.astype(np.float64) if is_float(constant.type.dtype) else values
 
 
 @dataclass(frozen=True, eq=False)

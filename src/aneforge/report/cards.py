@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.records import dataclass
 from aneforge.report.finding_keys import kind_of
 from aneforge.report.gate import STOPPING
@@ -66,8 +67,8 @@ class Card:
     @property
     def headline(self) -> str:
         """The card in one sentence."""
-        programs = "1 program" if self.programs == 1 else f"{self.programs} programs"
-        changes = "1 change" if len(self.changes) == 1 else f"{len(self.changes)} changes"
+        programs = number_of(self.programs, "program")
+        changes = number_of(len(self.changes), "change")
         time = f"{self.time} ({self.interval})" if self.time else ""
         cost = f"{self.row.cost} of the time in {programs}" if self.row.cost else ""
         worth = f"{changes} worth making" if self.changes else ""

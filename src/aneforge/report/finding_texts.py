@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
+from aneforge.display import number_of
 from aneforge.report.finding_keys import has_limit
 from aneforge.report.grouping import count_findings
-from aneforge.report.headline import SHORT, counting, findings_text, named_chips
+from aneforge.report.headline import SHORT, counting, named_chips
 from aneforge.report.model import SPLIT
 from aneforge.rules.rule import plain_text
 
@@ -94,7 +95,7 @@ def closing_line(report: Report, result: Outcome) -> str:
     'failed: 2 of 2 findings (2 oversize); --fail-on reject lets splitting pass'
     """
     apart = [f"{result.known} known from the baseline"] if result.known else []
-    apart += [f"{findings_text(result.doubted)} with weaker evidence than asked for"] if result.doubted else []
+    apart += [f"{number_of(result.doubted, 'finding')} with weaker evidence than asked for"] if result.doubted else []
     known = f" ({', '.join(apart)})" if apart else ""
     if result.ok:
         return f"passed{known}"

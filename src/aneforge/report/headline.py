@@ -9,6 +9,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.records import dataclass
 from aneforge.report.finding_keys import counted_key
 from aneforge.report.gate import STOPPING
@@ -34,7 +35,6 @@ __all__ = [
     "counting",
     "errors_text",
     "estimate_text",
-    "findings_text",
     "in_shop_words",
     "join_names",
     "named_chips",
@@ -429,18 +429,9 @@ def errors_text(report: Report) -> list[str]:
     return parts
 
 
-def findings_text(count: int) -> str:
-    """Return a number of findings.
-
-    >>> findings_text(1), findings_text(2)
-    ('1 finding', '2 findings')
-    """
-    return "1 finding" if count == 1 else f"{count} findings"
-
-
 def counting(result: Outcome, count: int) -> str:
     """Return what counts against a model: how many of its findings, by which words, and what no finding stands for."""
     words = [f"{number} {word}" for word, number in result.counts.items()]
     whole = dict.fromkeys(one.word for one in result.failures if one.finding is None)
-    parts = [f"{sum(result.counts.values())} of {findings_text(count)} ({', '.join(words)})"] if words else []
+    parts = [f"{sum(result.counts.values())} of {number_of(count, 'finding')} ({', '.join(words)})"] if words else []
     return ", ".join([*parts, *whole])

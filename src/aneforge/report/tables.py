@@ -12,7 +12,7 @@ from aneforge.report.finding_keys import kind_of
 from aneforge.report.finding_texts import chips_text, closing_line, evidence_by_chip, limit_text, names_once
 from aneforge.report.gate import outcome
 from aneforge.report.grouping import count_findings, fold_results
-from aneforge.report.headline import findings_text, result_rows, shop_message, verdict_line
+from aneforge.report.headline import result_rows, shop_message, verdict_line
 from aneforge.report.model import COREML, DIRECT
 from aneforge.report.numbers import bytes_text, latency_text
 from aneforge.report.time_shares import share_text
@@ -96,7 +96,7 @@ def finding_lines(report: Report) -> Iterator[str]:
     """Yield the findings, worst first, folded as the terminal folds them."""
     found = fold_results(report)
     if found:
-        yield from ("", f"## {findings_text(count_findings(report))}, worst first", "")
+        yield from ("", f"## {number_of(count_findings(report), 'finding')}, worst first", "")
     for folded in found:
         one, finding = folded.first, folded.first.finding
         at = f" at `{one.node}`" if one.node else ""

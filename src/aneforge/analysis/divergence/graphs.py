@@ -20,7 +20,7 @@ from aneforge.analysis.divergence.arithmetic import unknown_arithmetic
 from aneforge.analysis.divergence.numbering import Numbering
 from aneforge.analysis.ranges.interval import FINITE, hull
 from aneforge.compiler.compile import compile_graph
-from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.ir.calls import call_of_layer, op_of_layer
 from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
 from aneforge.display import as_html, cut_lines
 from aneforge.engine.choices import entry_of
@@ -277,7 +277,7 @@ def targets_of(first: Side, second: Side) -> tuple[str, str]:
 def square_finding(layer: Layer, targets: tuple[str, str]) -> Difference:
     """Return the finding on a sum and a square that one target may fuse on silicon, where no program does."""
     template = f"{SQUARE_FUSED}, according to the hardware field 0x494"
-    where = (layer.name, op_of(layer), layer.location)
+    where = (layer.name, op_of_layer(layer), layer.location)
     return Difference(*where, Strength.ROUND1, Cause.SQUARE, math.nan, False, template, targets)  # noqa: FBT003 - a field
 
 
@@ -322,7 +322,7 @@ def pair_finding(
         table = any(name in ("activation_tables", "tables_besides_gelu") for name in differing)
         strength, cause = Strength.ROUNDINGS, Cause.TABLE if table else Cause.DATA
         bound, detail = math.nan, f"the data of the targets differ in {', '.join(differing) or 'their datapath'}"
-    where = (layer.name, op_of(layer), layer.location)
+    where = (layer.name, op_of_layer(layer), layer.location)
     return Difference(*where, strength, cause, bound, on_engine, detail, targets_of(first, second))
 
 
@@ -468,7 +468,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     else:
         strength, cause = Strength.ROUNDINGS, Cause.SPLIT
         detail = "; ".join(dict.fromkeys(notes)) or f"{name_kinds(apart.first)} against {name_kinds(apart.second)}"
-    where, targets = (last.name, op_of(last), locate(layers)), targets_of(first, second)
+    where, targets = (last.name, op_of_layer(last), locate(layers)), targets_of(first, second)
     return Difference(*where, strength, cause, bound, True, detail, targets)  # noqa: FBT003 - a field
 
 
@@ -494,7 +494,7 @@ def unexplained(together: Alignment, first: Side, second: Side) -> list[Differen
     return [
         Difference(
             layer=last.name,
-            op=op_of(last),
+            op=op_of_layer(last),
             location=last.location,
             strength=Strength.APPROXIMATION,
             cause=Cause.DECOMPOSITION,
@@ -510,12 +510,6 @@ def name_kinds(layers: Sequence[Layer]) -> str:
     """Return layers by their kinds, a few of them."""
     kinds = list(dict.fromkeys(layer.kind.name for layer in layers))
     return ", ".join(kinds[:4]) or "nothing"
-
-
-def op_of(layer: Layer) -> str:
-    """Return the operation that a layer is."""
-    call = call_of_layer(layer)
-    return layer.kind.name if call is None else call.op
 
 
 def locate(layers: Sequence[Layer]) -> Location | None:

@@ -24,7 +24,7 @@ from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, sampl
 from aneforge.analysis.ranges.reached import find_reached
 from aneforge.analysis.ranges.sums import weigh
 from aneforge.compiler.compile import compile_graph
-from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.ir.calls import call_of_layer, op_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.display import as_html
@@ -241,7 +241,9 @@ def ranges(
     given = {port.name: found.ranges[port.value.name] for port in program.inputs}
     unknown = find_unknown(program, found.ranges)
     layers = [
-        LayerRange(layer.name, op_name(layer), layer.location, hull(found.layers[layer.name].results), (), unknown=True)
+        LayerRange(
+            layer.name, op_of_layer(layer), layer.location, hull(found.layers[layer.name].results), (), unknown=True
+        )
         if layer.name in unknown
         else layer_range(layer, found.layers[layer.name], found.ranges, program, None)
         for layer in program.layers
@@ -264,12 +266,6 @@ def find_unknown(program: Program, known: Mapping[str, Range]) -> frozenset[str]
             doubtful |= open_results
             layers.add(layer.name)
     return frozenset(layers)
-
-
-def op_name(layer: Layer) -> str:
-    """Return the operation of the table that a layer is."""
-    call = call_of_layer(layer)
-    return layer.kind.name if call is None else call.op
 
 
 def observe_ranges(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeReport:
@@ -329,7 +325,7 @@ def layer_range(
     """Return one layer with the edges that it is held against; `sizes` are those that were seen."""
     results = hull(known[result.name] for result in layer.results) if sizes is not None else hull(found.results)
     concerns = tuple(concerns_of(layer, found, results, known, program, sizes))
-    return LayerRange(layer.name, op_name(layer), layer.location, results, concerns)
+    return LayerRange(layer.name, op_of_layer(layer), layer.location, results, concerns)
 
 
 def concerns_of(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["Call", "call_of_kind", "call_of_layer"]
+__all__ = ["Call", "call_of_kind", "call_of_layer", "op_of_layer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,12 @@ def call_of_layer(layer: Layer) -> Call | None:
     if layer.kind.name in OWN_FORMS:
         return OWN_FORMS[layer.kind.name](layer)
     return call_of_kind(layer.kind, layer.attributes, ())
+
+
+def op_of_layer(layer: Layer) -> str:
+    """Return the operation of the table that a layer is, or its kind where it is none."""
+    call = call_of_layer(layer)
+    return layer.kind.name if call is None else call.op
 
 
 def call_of_kind(kind: Kind, attributes: Mapping[str, AttributeValue], extents: tuple[int, ...]) -> Call | None:

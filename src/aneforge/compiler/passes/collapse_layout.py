@@ -13,6 +13,7 @@ from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
+from aneforge.ops.attributed import axis_order
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["CollapseLayout"]
 
 LAYOUTS = {"transpose", "reshape"}
-
-
-def permutation(layer: Layer) -> tuple[int, ...]:
-    """Return the order of axes of a transpose, counted from the first."""
-    perm = layer.integers("perm")
-    return tuple(axis % len(perm) for axis in perm)
 
 
 def transpose_of(layer: Layer, source: Value, perm: tuple[int, ...]) -> Layer:
@@ -49,7 +44,7 @@ def plain(layer: Layer) -> Layer:
     if layer.kind.name != "transpose":
         return layer
     (source,) = layer.bottoms
-    moved = [axis for axis in permutation(layer) if source.shape[axis] != 1]
+    moved = [axis for axis in axis_order(layer) if source.shape[axis] != 1]
     return reshape_of(layer, source) if moved == sorted(moved) else layer
 
 
@@ -58,8 +53,8 @@ def join(first: Layer, second: Layer) -> Layer | None:
     (source,) = first.bottoms
     match first.kind.name, second.kind.name:
         case "transpose", "transpose":
-            inner = permutation(first)
-            return transpose_of(second, source, tuple(inner[axis] for axis in permutation(second)))
+            inner = axis_order(first)
+            return transpose_of(second, source, tuple(inner[axis] for axis in axis_order(second)))
         case "reshape", "reshape":
             return reshape_of(second, source)
         case _:
@@ -73,7 +68,7 @@ def sunk(layout: Layer, layer: Layer) -> tuple[Layer, Layer] | None:
     if layer.kind.name == GAIN_OFFSET and affine_of_layer(layer).vector:
         axis = affine_of_layer(layer).axis
         if layout.kind.name == "transpose":
-            attributes["axis"] = permutation(layout)[axis]
+            attributes["axis"] = axis_order(layout)[axis]
         else:
             moved = unit_axis(axis, source.shape, layout.result.shape)
             if moved is None:
@@ -134,7 +129,7 @@ class Collapsing:
         self.changed = self.changed or made is not layer
         (source,) = made.bottoms
         nothing = source.type == made.result.type and (
-            made.kind.name == "reshape" or permutation(made) == tuple(range(source.rank))
+            made.kind.name == "reshape" or axis_order(made) == tuple(range(source.rank))
         )
         if nothing and not (layer.name in self.program.kept and source.name not in self.layers):
             self.now[layer.name] = source

@@ -10,7 +10,7 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer
 from aneforge.compiler.ir.edit import without_dead_layers
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.collapse_layout import permutation
+from aneforge.ops.attributed import axis_order
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def find_copied(layer: Layer) -> Value | None:
         case "slice" | "tile" | "broadcast" | "concat":  # the whole of it, once
             copies = len(layer.bottoms) == 1
         case "transpose":
-            copies = permutation(layer) == tuple(range(source.rank))
+            copies = axis_order(layer) == tuple(range(source.rank))
         case name if name == GAIN_OFFSET:
             affine = affine_of_layer(layer)
             copies = affine.offset is None and affine.gain is not None and bool(np.all(affine.gain == 1))

@@ -12,7 +12,7 @@ from aneforge.compiler.ir.edit import as_stage
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Epilogue, Layer, Stage
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.collapse_layout import permutation
+from aneforge.ops.attributed import axis_order
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def with_transpose(epilogue: Epilogue, layer: Layer) -> Epilogue | None:
     held = epilogue.transpose
     if held is None:
         return epilogue.filled(Slot.TRANSPOSE, as_stage(layer))
-    inner, outer = held.attributes["perm"], permutation(layer)
+    inner, outer = held.attributes["perm"], axis_order(layer)
     assert isinstance(inner, tuple)  # noqa: S101 - a transpose's attribute is a list
     perm = tuple(int(inner[axis]) % len(outer) for axis in outer)
     if perm == tuple(range(len(perm))):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aneforge.compiler.schedule.schedule import Schedule
+from aneforge.display import number_of
 from aneforge.errors import GraphError
 from aneforge.typed_decoding import decode_typed
 
@@ -26,9 +27,9 @@ def schedule_text(schedule: Schedule) -> str:
 def lines(schedule: Schedule) -> Iterator[str]:
     """Iterate over the lines of a schedule."""
     counts = (
-        format_count(len(schedule.order), "layer"),
-        format_count(len(schedule.steps), "step"),
-        format_count(len(schedule.partitions), "partition"),
+        number_of(len(schedule.order), "layer"),
+        number_of(len(schedule.steps), "step"),
+        number_of(len(schedule.partitions), "partition"),
         f"{len(schedule.chained)} chained",
         f"{len(schedule.coissued)} co-issued",
     )
@@ -49,22 +50,13 @@ def lines(schedule: Schedule) -> Iterator[str]:
 def partition_line(schedule: Schedule, partition: Partition) -> str:
     """Return the line that begins a partition."""
     begin = f"  partition {partition.number} of segment {partition.segment}: "
-    count, limit = format_count(len(partition.layers), "layer"), schedule.working_set_limit
+    count, limit = number_of(len(partition.layers), "layer"), schedule.working_set_limit
     used = f"{count}, working set {partition.peak_bytes} of {limit} bytes"
     if not partition.closed_by:
         return begin + used
     if partition.wanted_bytes > limit:
         return f"{begin}{used}, closed by %{partition.closed_by}: {partition.wanted_bytes} bytes"
     return f"{begin}{used}, closed by %{partition.closed_by}: no gap that is large enough"
-
-
-def format_count(count: int, word: str) -> str:
-    """Return a number of things.
-
-    >>> format_count(1, "layer"), format_count(2, "layer")
-    ('1 layer', '2 layers')
-    """
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def schedule_json(schedule: Schedule) -> str:

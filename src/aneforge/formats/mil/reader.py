@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.errors import AneforgeError, nearest_names
 from aneforge.formats.mil.blocks import branches, turns
 from aneforge.formats.mil.calls import Call, collect_parameters, not_fitting, op_called
@@ -215,9 +216,7 @@ class FunctionReader:
     def bind(self, statement: Statement, values: Sequence[Bound]) -> None:
         """Give the results of a statement their names, their number and types checked."""
         if len(statement.results) != len(values) and (statement.results or statement.op != "write_state"):
-            found, expected = (
-                f"{count} result{'' if count == 1 else 's'}" for count in (len(statement.results), len(values))
-            )
+            found, expected = (number_of(count, "result") for count in (len(statement.results), len(values)))
             raise RESULT_COUNT.broken(statement.at, op=statement.op, found=found, expected=expected)
         for result, value in zip(statement.results, values, strict=False):
             self.check_type(statement, result, value)

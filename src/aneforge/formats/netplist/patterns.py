@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.formats.netplist.units.rearrangement_units import REARRANGEMENTS
 from aneforge.graph.node import Output
+from aneforge.ops.attributed import axis_order
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def blocks_of(node: Node) -> Blocks | None:
     image = cut.node.operands["x"] if cut is not None else None
     if moved is None or cut is None or not isinstance(image, Output) or len(image.shape) != IMAGE_RANK:
         return None
-    order = tuple(axis % len(cut.shape) for axis in moved.node.integers("perm"))
+    order = axis_order(moved.node)
     for kind, table in REARRANGEMENTS.items():
         factors = factors_of(table, image.shape, cut.shape, order, node.types[0].shape)
         if factors is not None and factors != (1, 1):

@@ -11,6 +11,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
+from aneforge.display import number_of
 from aneforge.errors import GraphError, NotSupportedError, describe_values
 from aneforge.records import dataclass
 
@@ -132,7 +133,7 @@ class InvalidModelError(ImportFindings, GraphError):
 
 def listing(title: str, findings: tuple[ImportProblem, ...]) -> str:
     """Return a title and findings, one a line."""
-    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+    count = number_of(len(findings), "finding")
     more = [f"and {len(findings) - SHOWN} more"] if len(findings) > SHOWN else []
     return "\n  ".join([f"{title}, {count}:", *map(str, findings[:SHOWN]), *more])
 

@@ -15,6 +15,7 @@ from aneforge.engine.dispatch import UNARY, arithmetic
 from aneforge.graph.node import build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.attributed import axis_order
 from aneforge.targets import Family, resolve
 
 if TYPE_CHECKING:
@@ -55,23 +56,17 @@ def reshape_chain(node: Node, x: Tensor) -> Tensor | None:
 
 def transpose_chain(node: Node, x: Tensor) -> Tensor | None:
     """Join two transposes in a row, and leave out one that moves nothing."""
-    moved = permutation(node)
+    moved = axis_order(node)
     source = x
     before = x.node.operands.get("x") if x.node.op.name == "transpose" else None
     if isinstance(before, Tensor):
-        inner = permutation(x.node)
+        inner = axis_order(x.node)
         moved, source = tuple(inner[axis] for axis in moved), before
     if moved == tuple(range(len(moved))):
         return source
     if source is x:
         return None
     return Tensor(build("transpose", {"x": source}, {"perm": moved}, node.location))
-
-
-def permutation(node: Node) -> tuple[int, ...]:
-    """Return where each axis of a transpose comes from."""
-    perm = node.integers("perm")
-    return tuple(axis % len(perm) for axis in perm)
 
 
 def not_not(_: Node, x: Tensor) -> Tensor | None:

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.errors import GraphError
 from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_items
@@ -92,7 +93,7 @@ class ChainRun:
         return min(1, len(self.steps))
 
     def __str__(self) -> str:
-        count = f"{len(self.steps)} execution{'' if len(self.steps) == 1 else 's'}"
+        count = number_of(len(self.steps), "execution")
         head = f"{SIMULATED}: {count} on the software engine, {self.round_trips} round trip of the host"
         return "\n".join([head, *(step.text for step in self.steps)])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.errors import HwxError
 from aneforge.evidence import EvidenceKind
 from aneforge.formats.hwx.descriptors.layout import patch_places
@@ -99,7 +100,7 @@ def field_text(field: Field, word: Word) -> str:
 
 def record_text(count: int, slot: int | None) -> str:
     """Return what a record writes."""
-    registers = "1 register" if count == 1 else f"{count} registers"
+    registers = number_of(count, "register")
     return f"writes {registers}{'' if slot is None else f', plus the address in BAR{slot}'}"
 
 

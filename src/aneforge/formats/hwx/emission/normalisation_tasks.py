@@ -28,13 +28,13 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     TWO_SOURCES,
     WIDTH,
     operator_values,
+    placed_values,
 )
 from aneforge.formats.hwx.emission.reduction_tasks import (
     FROM_PLANAR,
     KEPT_FROM_CHIP,
     Reduction,
     find_kept_result,
-    planar_task_values,
     reduce_rows_on_chip,
 )
 from aneforge.formats.hwx.emission.surfaces import (
@@ -116,7 +116,7 @@ def exponent(extent: Extent, place: ChainTask) -> Draft:
     """Return the task (x - maximum) * log2(e)."""
     return Draft(
         {
-            **planar_task_values(extent, place, kind=TWO_SOURCES),
+            **placed_values(extent, place, kind=TWO_SOURCES),
             **operator_values(OPERATIONS["sub"]),
             "pe.scale": LOG2_E,
             "common.source2_broadcast": WIDTH,
@@ -159,7 +159,7 @@ def product(extent: Extent, place: ChainTask, result: Surface) -> Draft:
     """Return the task that multiplies every row by its factor and writes the result."""
     return Draft(
         {
-            **planar_task_values(extent, place, kind=TWO_SOURCES),
+            **placed_values(extent, place, kind=TWO_SOURCES),
             **operator_values(OPERATIONS["mul"]),
             "common.source1_broadcast": WIDTH,
             **CONSUMER,
@@ -192,7 +192,7 @@ def layer_norm_tasks(
     mean_at, deviation_at, applied_at = chain.tasks
     share = 1 / extent.width
     first: Values = {
-        **planar_task_values(extent, mean_at, kind=REDUCE),
+        **placed_values(extent, mean_at, kind=REDUCE),
         "pe.final_scale": share,
         **PRODUCER,
         **source_values(source),
@@ -203,7 +203,7 @@ def layer_norm_tasks(
         **buffer_values("result", find_kept_result(mean_at)),
     }
     second: Values = {
-        **planar_task_values(extent, deviation_at, kind=REDUCE_TWO),
+        **placed_values(extent, deviation_at, kind=REDUCE_TWO),
         "pe.planar_operation": SQUARE_OF_SUM,
         "pe.negate_source1": 1,
         "pe.source2_tensor": 1,
@@ -222,7 +222,7 @@ def layer_norm_tasks(
         **buffer_values("result", find_kept_result(deviation_at)),
     }
     third: Values = {
-        **planar_task_values(extent, applied_at, kind=NORMALISE),
+        **placed_values(extent, applied_at, kind=NORMALISE),
         **operator_values(OPERATIONS["sub"]),
         "common.source2_broadcast": CHANNELS if extent.channels == 1 else 0,
         **CONSUMER,

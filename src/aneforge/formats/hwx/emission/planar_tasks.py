@@ -21,6 +21,7 @@ from aneforge.targets.task_chains import place_repeated_buffer
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
+    from aneforge.targets.task_chains import ChainTask
     from aneforge.targets.work_units import TaskPlace
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "affine_task",
     "binary_task",
     "broadcast_tasks",
+    "placed_values",
     "planar_values",
     "scalar_task",
 ]
@@ -85,8 +87,8 @@ def operator_values(operator: Operator) -> Values:
     }
 
 
-def elementwise_values(extent: Extent, place: TaskPlace, *, kind: int) -> Values:
-    """Return what tasks on elements have in common, in the place that the plan gives them."""
+def placed_values(extent: Extent, place: TaskPlace | ChainTask, *, kind: int) -> Values:
+    """Return what tasks of the planar engine have in common, in the place that the plan gives them."""
     return planar_values(extent, extent, kind=kind, tile=place.tile, patch=place.patch or (0, 0))
 
 
@@ -112,7 +114,7 @@ def binary_task(
     other = find_placed_buffer(place, place.second)
     return Draft(
         {
-            **elementwise_values(extent, place, kind=TWO_SOURCES),
+            **placed_values(extent, place, kind=TWO_SOURCES),
             **operator_values(OPERATIONS[operation]),
             "pe.scale": scale,
             **source_values(first),
@@ -131,7 +133,7 @@ def one_source_task(extent: Extent, place: TaskPlace, source: Surface, result: S
     """Return a task of one tensor."""
     return Draft(
         {
-            **elementwise_values(extent, place, kind=ONE_SOURCE),
+            **placed_values(extent, place, kind=ONE_SOURCE),
             **source_values(source),
             **result_values(result, result_config(result)),
             "l2.source_config": SOURCE_BY_DMA,
@@ -207,7 +209,7 @@ def broadcast_tasks(
     (copied, place), (first, second, result) = places, surfaces
     held = place_repeated_buffer(repeated.channels, repeated.width)
     values: Values = {
-        **elementwise_values(extent, place, kind=TWO_SOURCES),
+        **placed_values(extent, place, kind=TWO_SOURCES),
         **operator_values(OPERATIONS[operation]),
         "common.source2_broadcast": mask,
         "pe.scale": scale,

@@ -15,11 +15,10 @@ from aneforge.formats.hwx.emission.neural_tasks import (
     result_config,
     stream_values,
 )
-from aneforge.formats.hwx.emission.planar_tasks import ONE_SOURCE, SOURCE_BY_DMA
+from aneforge.formats.hwx.emission.planar_tasks import ONE_SOURCE, SOURCE_BY_DMA, placed_values
 from aneforge.formats.hwx.emission.reduction_tasks import (
     FROM_NEURAL_NAMED,
     SCRATCH_BAR,
-    planar_task_values,
     transposing_copy,
 )
 from aneforge.formats.hwx.emission.surfaces import (
@@ -165,7 +164,7 @@ def runtime_product_tasks(
     )
     pack = Draft(
         {
-            **planar_task_values(seen, packed, kind=ONE_SOURCE),
+            **placed_values(seen, packed, kind=ONE_SOURCE),
             **source_values(first),
             **result_values(scratch, SCRATCH),
             "l2.source_config": SOURCE_BY_DMA,

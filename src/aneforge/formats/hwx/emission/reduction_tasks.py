@@ -18,7 +18,7 @@ from aneforge.formats.hwx.emission.neural_tasks import (
     neural_values,
     result_config,
 )
-from aneforge.formats.hwx.emission.planar_tasks import REDUCE, planar_values
+from aneforge.formats.hwx.emission.planar_tasks import REDUCE, placed_values
 from aneforge.formats.hwx.emission.surfaces import (
     KEPT,
     Extent,
@@ -147,7 +147,7 @@ def reduce_task(
     """
     return Draft(
         {
-            **planar_task_values(seen, place, kind=REDUCE),
+            **placed_values(seen, place, kind=REDUCE),
             "common.groups": groups,
             **reduction.values,
             **source_values(source),
@@ -158,11 +158,6 @@ def reduce_task(
             "l2.result_l2_base": place.end,
         }
     )
-
-
-def planar_task_values(seen: Extent, place: ChainTask, *, kind: int) -> Values:
-    """Return what tasks of the planar engine have in common, in the place that the plan gives them."""
-    return planar_values(seen, seen, kind=kind, tile=place.tile, patch=place.patch or (0, 0))
 
 
 def channel_maximum(extent: Extent, place: ChainTask, source: Surface, result: Surface) -> Draft:
@@ -230,7 +225,7 @@ def reduce_channels(
     )
     second = Draft(
         {
-            **planar_task_values(turned, place, kind=REDUCE),
+            **placed_values(turned, place, kind=REDUCE),
             **reduction.values,
             "common.result_transpose": 1,
             **source_values(named),
@@ -264,7 +259,7 @@ def reduce_rows_on_chip(reduction: Reduction, seen: Extent, place: ChainTask, *,
     """Return a reduction of groups of rows that the neural cores left on chip; its result stays there."""
     return Draft(
         {
-            **planar_task_values(seen, place, kind=REDUCE),
+            **placed_values(seen, place, kind=REDUCE),
             "common.groups": groups,
             **reduction.values,
             **source_values(None),

@@ -13,6 +13,7 @@ from aneforge.formats.netplist.parameters import records_of
 from aneforge.formats.netplist.rows import rows
 from aneforge.formats.netplist.schema import Dim
 from aneforge.formats.netplist.units.rearrangement_units import REARRANGEMENTS
+from aneforge.ops.attributed import axis_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def reshape(call: Call) -> Held:
 
 def transpose(call: Call) -> Held:
     """Take the axes in another order."""
-    x, perm = call.x, [axis % len(call.shape) for axis in call.node.integers("perm")]
+    x, perm = call.x, axis_order(call.node)
     held = x if isinstance(x, Known) else call.to.settle(x)
     return held.transposed(perm)
 
