@@ -18,13 +18,14 @@ from aneforge.targets import GROUPS, Place, Target, group, place_of
 from aneforge.targets.names import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from typing_extensions import TypeIs  # of the type checker alone
 
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
     from aneforge.ops.types import Array
+    from aneforge.rules.rule import Finding
     from aneforge.targets import TargetLike
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
 
 ALL, SHIPPING = "all", "shipping"
 """Groups of targets of which those are meant that run MIL programs; the second is what a check looks at by itself."""
+SAID_ELSEWHERE = frozenset({"MIL-PORT-001"})
+"""Findings of readers that the note on wider tensors, which were taken as fp16, says for all of them."""
 ModelLike = "GraphLike | str | os.PathLike[str]"
 Targets = "TargetLike | Iterable[TargetLike]"
 
@@ -56,6 +59,8 @@ class Subject:
     original: Graph
     """As it was before the change to fp16."""
     half: Halved
+    remarks: tuple[str, ...] = ()
+    """What its file has that its author should know."""
 
     @property
     def graph(self) -> Graph:
@@ -64,8 +69,8 @@ class Subject:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the change did."""
-        return self.half.notes
+        """What reading it found, and what the change to fp16 did."""
+        return (*self.remarks, *self.half.notes)
 
     def route(self, target: Target) -> Route:
         """Return how a target is reached: network descriptions alone reach those that run no MIL programs."""
@@ -95,12 +100,29 @@ def subject_of(
         path = Path(model)
         loaded = load_model(path, shapes=shapes, values=values, function=function)
         kind, called, graph = str(loaded.format), path.name, Graph(loaded.outputs, loaded.states)
+        remarks = remarks_of(loaded.findings)
     else:
-        kind, called, graph = "graph", "graph", as_graph(model)
+        kind, called, graph, remarks = "graph", "graph", as_graph(model), ()
     if keep_precision:
-        return Subject(name or called, kind, graph, Halved(graph))
+        return Subject(name or called, kind, graph, Halved(graph), remarks)
     half = to_fp16(graph)
-    return Subject(name or called, kind, graph, half)
+    return Subject(name or called, kind, graph, half, remarks)
+
+
+def remarks_of(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Return what the author of a file should know; what is wrong at many places is reported once."""
+    said = [one for one in findings if one.rule not in SAID_ELSEWHERE]
+    if not said:
+        return ()
+    from aneforge.commands.noting import merge_notes  # noqa: PLC0415 - few files have such findings
+
+    return merge_notes((remark_text(one), str(one.location or one.op)) for one in said)
+
+
+def remark_text(finding: Finding) -> str:
+    """Return what is wrong, without its place."""
+    remedy = f". Remedy: {finding.remedy}" if finding.remedy else ""
+    return f"{finding.rule}: {finding.message}{remedy}".rstrip(".")
 
 
 def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from aneforge.errors import GraphError, GraphTypeError, Location
 from aneforge.formats.detection import ModelFormat, detect_format
 from aneforge.graph.graph import Graph
+from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     import os
@@ -15,20 +16,32 @@ if TYPE_CHECKING:
 
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.ops.types import Array
+    from aneforge.rules.rule import Finding
 
-__all__ = ["LoadedGraph", "load_model"]
+__all__ = ["LoadedGraph", "Remarked", "load_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remarked:
+    """A graph that was read, and what the author of its file should know."""
+
+    graph: Graph
+    findings: tuple[Finding, ...]
 
 
 class LoadedGraph(Graph):
-    """A graph that was read from a model file; it says which one, and of which format."""
+    """A graph that was read from a model file; it says which one, of which format, and what its author should know."""
 
     format: ModelFormat
     path: str
+    findings: tuple[Finding, ...]
 
-    def __init__(self, graph: Graph, found: ModelFormat, path: str) -> None:
+    def __init__(self, read: Graph | Remarked, found: ModelFormat, path: str) -> None:
+        graph, findings = (read.graph, read.findings) if isinstance(read, Remarked) else (read, ())
         super().__init__(graph.outputs, graph.states)
         object.__setattr__(self, "format", found)
         object.__setattr__(self, "path", path)
+        object.__setattr__(self, "findings", findings)
 
     def __repr__(self) -> str:
         return f"<{self.format} {self.path}: {super().__repr__().strip('<>')}>"
@@ -93,19 +106,21 @@ def read_onnx(file: Path, given: Mapping[str, object]) -> Graph:
     return from_onnx(file, shapes, values=values)
 
 
-def read_package(file: Path, given: Mapping[str, object]) -> Graph:
+def read_package(file: Path, given: Mapping[str, object]) -> Remarked:
     """Read an ML package, or a Core ML model file."""
-    from aneforge.formats.mlpackage.mlpackage_model import from_mlpackage  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mlpackage.mlpackage_model import load_mlpackage  # noqa: PLC0415 - loaded when it is needed
 
-    return from_mlpackage(
-        file,
-        function=cast("str | None", given.get("function")),
-        shapes=cast("Mapping[str, Sequence[int]] | None", given.get("shapes")),
-        values=cast("Mapping[str, Array] | None", given.get("values")),
+    return Remarked(
+        *load_mlpackage(file).read_function(
+            cast("str | None", given.get("function")),
+            cast("Mapping[str, Sequence[int]] | None", given.get("shapes")) or {},
+            cast("Mapping[str, Array] | None", given.get("values")) or {},
+            port_casts=True,
+        )
     )
 
 
-def read_mil(file: Path, given: Mapping[str, object]) -> Graph:
+def read_mil(file: Path, given: Mapping[str, object]) -> Remarked:
     """Read MIL text."""
     from aneforge.formats.mil.program import load_mil  # noqa: PLC0415 - loaded when it is needed
 
@@ -113,7 +128,7 @@ def read_mil(file: Path, given: Mapping[str, object]) -> Graph:
     named = cast("str | None", given.get("function"))
     function = named or ("main" if "main" in program.functions else next(iter(program.functions)))
     shapes = cast("Mapping[str, Sequence[int]] | None", given.get("shapes"))
-    return program.graph(function, shapes=shapes)
+    return Remarked(program.graph(function, shapes=shapes), program.findings(function, shapes=shapes))
 
 
 def read_netplist(file: Path, given: Mapping[str, object]) -> Graph:
@@ -138,7 +153,7 @@ def read_container(file: Path, given: Mapping[str, object]) -> Graph:
     return from_hwx(file)
 
 
-READERS: Mapping[ModelFormat, tuple[tuple[str, ...], Callable[[Path, Mapping[str, object]], Graph]]] = {
+READERS: Mapping[ModelFormat, tuple[tuple[str, ...], Callable[[Path, Mapping[str, object]], Graph | Remarked]]] = {
     ModelFormat.ONNX: (("shapes", "values"), read_onnx),
     ModelFormat.ML_PACKAGE: (("shapes", "values", "function"), read_package),
     ModelFormat.ML_MODEL: (("shapes", "values", "function"), read_package),

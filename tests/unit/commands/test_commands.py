@@ -389,3 +389,22 @@ def test_what_a_format_holds_in_other_operations_is_listed(tmp_path: Path) -> No
     made = compile_model(graph, "m1", emit="netplist", output=tmp_path / "out")
     assert made.rebuilt == ("silu became x · sigmoid(x)",)
     assert compile_model(graph, "m1", emit="mil", output=tmp_path / "mil").rebuilt == ()
+
+
+def test_what_reading_a_file_found_is_said_by_check_and_compile(tmp_path: Path) -> None:
+    """What is found at several places is said once, and ports of fp32 by the note that tensors were taken as fp16."""
+    file = tmp_path / "later.mil"
+    ports = "tensor<fp32, [1, 4]> x, tensor<fp16, [1]> first, tensor<fp16, [1]> second"
+    file.write_text(
+        f"program(1.3) {{ func main<ios99>({ports}) {{ "
+        'tensor<fp16, [1, 4]> h = cast(dtype = string("fp16"), x = x)[name = string("h")]; '
+        'tensor<fp16, [1, 4]> y = relu(x = h)[name = string("y")]; } -> (y); }'
+    )
+    rules = [one.rule for one in af.load_model(file).findings]
+    assert rules == ["MIL-OP-005", "MIL-PORT-001", "MIL-PORT-002", "MIL-PORT-002"]
+    for notes in (check(file, "m1").notes, compile_model(file, "m1").notes):
+        (opset,) = [note for note in notes if "MIL-OP-005" in note]
+        assert opset.startswith("MIL-OP-005: The function states opset ios99, which is not known")
+        assert sum("MIL-PORT-002" in note for note in notes) == 2
+        assert not any("MIL-PORT-001" in note for note in notes)
+        assert any("were taken as fp16" in note for note in notes)
