@@ -254,8 +254,7 @@ def lint(file: File) -> None:
     Examples:
     aneforge hwx lint model.hwx
     """
-    from aneforge.cli.programs import format_count  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.reference import finding_text  # noqa: PLC0415 - as above
+    from aneforge.cli.reference import finding_text  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import STYLES, console, print_wrapped  # noqa: PLC0415 - as above
     from aneforge.commands.hwx_files import lint as findings_in  # noqa: PLC0415 - as above
     from aneforge.rules.rule import Severity  # noqa: PLC0415 - as above
@@ -268,7 +267,7 @@ def lint(file: File) -> None:
             print_wrapped(out, f"remedy: {one.remedy}", indent=2)
         print_wrapped(out, f"evidence: {one.evidence_text}", indent=2, style="dim")
     rejected = sum(one.severity is Severity.REJECT for one in found)
-    counted = f"{format_count(len(found), 'finding')}, {rejected} of them rejected"
+    counted = f"{number_of(len(found), 'finding')}, {rejected} of them rejected"
     print_wrapped(out, counted if found else "nothing found")
     raise typer.Exit(1 if rejected else 0)
 
