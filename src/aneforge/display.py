@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_LINES", "as_html", "clauses_once", "cut_lines", "number_of"]
 
-CLAUSES = re.compile(r"; (?![^()]*\))")
-"""What is between two clauses that are not in parentheses."""
+PUNCTUATION = re.compile(r"; |[()]")
+"""What separates clauses, and the parentheses in which it does not."""
 MOST_LINES = 40
 """Lines of a text that are shown."""
 
@@ -31,10 +31,17 @@ def cut_lines(lines: Iterable[str], most: int = MOST_LINES) -> str:
 def clauses_once(text: str) -> str:
     """Return a text whose clauses, separated by semicolons, are each there once; what is in parentheses stays whole.
 
-    >>> clauses_once("a (b; c); d; a (b; c)")
-    'a (b; c); d'
+    >>> clauses_once("a (b; c); d; a (b; c)"), clauses_once("a (b (c): d; e (f)); d; e")
+    ('a (b; c); d', 'a (b (c): d; e (f)); d; e')
     """
-    return "; ".join(dict.fromkeys(CLAUSES.split(text)))
+    clauses: list[str] = []
+    depth = begin = 0
+    for found in PUNCTUATION.finditer(text):
+        depth = max(0, depth + {"(": 1, ")": -1}.get(found[0], 0))
+        if found[0] == "; " and depth == 0:
+            clauses.append(text[begin : found.start()])
+            begin = found.end()
+    return "; ".join(dict.fromkeys([*clauses, text[begin:]]))
 
 
 def number_of(count: int, noun: str) -> str:

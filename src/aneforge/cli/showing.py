@@ -143,9 +143,13 @@ def show_details(out: Console, report: Report) -> None:
         for one in report.targets:
             print_wrapped(out, summary_text(one))
     show_failures(out, report)
-    risks = [(one.target, f"{one.risk}: {one.risk_reason}") for one in report.targets if one.risk_reason]
+    risks = [(one.target, f"{one.risk}: {clauses_once(one.risk_reason)}") for one in report.targets if one.risk_reason]
     show_shared(out, report, "fp16", risks)
-    known = [(one.target, f"{one.exactness}: {one.exactness_reason}") for one in report.targets if one.exactness_reason]
+    known = [
+        (one.target, f"{one.exactness}: {clauses_once(one.exactness_reason)}")
+        for one in report.targets
+        if one.exactness_reason
+    ]
     show_shared(out, report, "exactness", known)
     show_pairs(out, report, MAY_DIFFER)
 

@@ -268,7 +268,7 @@ class ModelBase:
             repr(self),
             f"programs: {len(self.segments)}, of which {self.n_netplist} are native layers",
             f"constants: {len(constants)}, {size:,} {'byte' if size == 1 else 'bytes'}",
-            f"exactness: {clauses_once(str(self.exactness))}",
+            f"exactness: {self.exactness.exactness}: {clauses_once(self.exactness.reason)}",
             *(f"input drawn by the host: {one.name}, {one.meaning}" for one in self.supplied),
             *(f"warning: {one}" for one in self.warnings),
             *(f"note: {one.stage}{f' %{one.layer}' if one.layer else ''}: {one.text}" for one in self.notes),

@@ -226,6 +226,14 @@ def test_an_input_that_leaves_unchanged_under_its_own_name() -> None:
     assert list(model.loaded.ports) == ["x:input", "x:output", "y"]
 
 
+def test_a_model_shows_each_reason_once() -> None:
+    weight = np.ones((8, 8, 3, 3), np.float16)
+    x = af.conv(af.input((1, 8, 8, 8)), weight, pad=1).relu()
+    model = af.compile(af.conv(x, weight, pad=1), target="m1", backend="software")
+    assert model.exactness.reason.count("the sums of a matrix product") == 2, "of two layers, one of them with a relu"
+    assert str(model).count("the sums of a matrix product") == 1
+
+
 def test_what_a_model_shows() -> None:
     model = af.compile(af.conv(af.input((1, 3, 8, 8)), WEIGHT, pad=1).relu(), target="m1")
     assert (model.target, model.backend, model.n_ops, len(model.layers), len(model.segments)) == (
