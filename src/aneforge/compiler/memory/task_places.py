@@ -8,6 +8,7 @@ reductions, products) have the buffers of the programs that they were read from 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from aneforge.compiler.axes import MOST_AXES, Axis, roles
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of
-from aneforge.compiler.memory.spreading import Spreading, are_rows_in_place, find_spreading
+from aneforge.compiler.memory.spreading import (
+    Spreading,
+    are_rows_in_place,
+    find_joining,
+    find_spreading,
+    is_within_line,
+)
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Constant
 from aneforge.records import dataclass
@@ -159,7 +166,7 @@ class LayerPlaces:
     turned: tuple[Exchange, ...] = ()
     """The same where a transpose comes last."""
     spreading: Spreading | None = None
-    """A change of shape that neither leaves elements where they are nor exchanges axes."""
+    """A change of shape, a part or a join for which elements move within lines of memory."""
     negated: TaskPlace | None = None
     """The copy of a source with its sign turned."""
 
@@ -198,9 +205,9 @@ class ChainWork(NamedTuple):
 
     kind: str
     axes: frozenset[str] = frozenset()
-    """What it reduces or normalises."""
+    """What it reduces, normalises or joins along."""
     order: tuple[int, ...] = ()
-    """How a transpose orders the axes."""
+    """How a transpose orders the axes, or where a part begins."""
     turned: tuple[int, ...] = ()
     """How a transpose after the operation orders them."""
     factors: tuple[Matrices, ...] = ()
@@ -250,6 +257,10 @@ def chain_of(layer: Layer) -> ChainWork | None:
         axes = frozenset({axis_names(layer.result.rank)[layer.integer("axis")]})
     elif add is with_transpose:
         order = layer.integers("perm")
+    elif add is with_part:
+        order = layer.integers("begin")
+    elif add is with_join:
+        axes = frozenset({axis_names(layer.result.rank)[layer.integer("axis")]})
     elif add is with_product:
         given = layer.operand("lhs"), layer.operand("rhs")
         tensors = [one.type for one in given if isinstance(one, Value)]
@@ -467,6 +478,29 @@ def with_other_shape(places: LayerPlaces, source: Sizes, result: Sizes, on_chip:
     return replace(places, exchanges=exchanges_of(source, result, (), on_chip))
 
 
+def with_part(
+    places: LayerPlaces, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int
+) -> LayerPlaces:
+    """Add the places of a part that begins within a line of memory; rows of a channel follow one another there."""
+    if not is_within_line(chain.order[-1]):
+        return places
+    rows = core.channels * core.rows
+    read = rows if core.rows == sources[0].rows else core.rows
+    return replace(places, spreading=find_joining((read, rows), [sources[0].width], core.width, on_chip))
+
+
+def with_join(
+    places: LayerPlaces, chain: ChainWork, sources: Sequence[Extents], core: Extents, on_chip: int
+) -> LayerPlaces:
+    """Add the places of tensors that are joined along columns, where one of them begins within a line of memory."""
+    widths = [one.width for one in sources]
+    starts = itertools.accumulate(widths[:-1])
+    if chain.axes != frozenset({"width"}) or not any(map(is_within_line, starts)):
+        return places
+    rows = core.channels * core.rows
+    return replace(places, spreading=find_joining((rows, rows), widths, core.width, on_chip))
+
+
 CHAINS: Mapping[str, Callable[[LayerPlaces, ChainWork, Sequence[Extents], Extents, int], LayerPlaces]] = {
     "reduce_sum": with_reduction,
     "reduce_avg": with_reduction,
@@ -480,6 +514,8 @@ CHAINS: Mapping[str, Callable[[LayerPlaces, ChainWork, Sequence[Extents], Extent
     "reshape": with_shape,
     "flatten": with_shape,
     "identity": with_shape,
+    "slice": with_part,
+    "concat": with_join,
 }
 """What adds the places of operations that are chains of tasks, by their kind."""
 REDUCED = ("channels", "height", "width")

@@ -262,7 +262,7 @@ def unknown_product(subject: Subject) -> Iterator[Seen]:
 def unknown_move(subject: Subject) -> Iterator[Seen]:
     """No program of this data movement is known: {seen}.
 
-    Remedy: join along channels or rows, cut at multiples of 32 columns, exchange channels with rows.
+    Remedy: join tensors along channels, rows or columns, each once, and exchange channels with rows or columns alone.
     """
     yield from refuse(subject, "ANE-EMIT-009")
 

@@ -55,8 +55,9 @@ __all__ = ["EmittedFile", "EmittedProgram", "RefusedLayer", "emit", "emit_compil
 
 INFERRED = (
     "inferred: tensors between layers go through scratch memory, flags and events of tasks in long chains, "
-    "post scales other than 1, convolutions whose rows and columns are left out afterwards, reshapes that move "
-    "elements, order of buffers on chip and bits 22 to 25 of the common configuration are not those of a known program"
+    "post scales other than 1, convolutions whose rows and columns are left out afterwards, reshapes, parts and joins "
+    "that move elements within a line, order of buffers on chip and bits 22 to 25 of the common configuration are not "
+    "those of a known program"
 )
 """What the file says of itself."""
 FRAMED_INFERRED = (

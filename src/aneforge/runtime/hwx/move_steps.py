@@ -124,25 +124,77 @@ def spreading_steps(source: Extent, result: Extent, places: Spreading) -> tuple[
                 some_rows(given, part, given.row),
                 lines_of(to, part, source.width),
             )
-            for given in sources
-            for part in places.apart
-        )
-
-    def gather(sources: Sequence[Surface], to: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
-        return tuple(
-            exchange_channels_and_width(
-                Extent(result.width, part.rows, 1),
-                part.chain,
-                lines_of(given, part, result.width),
-                some_rows(to, part, to.row),
-            )
-            for given in sources
-            for part in places.together
+            for given, parts in zip(sources, places.apart, strict=True)
+            for part in parts
         )
 
     lines = Extent(1, source.channels * source.height * source.width, 1)
     apart = (Step(lines if places.together else result, spread),) if places.apart else ()
-    return (*apart, *((Step(result, gather),) if places.together else ()))
+    return (*apart, *((gathering_step(result, places, result.width),) if places.together else ()))
+
+
+def gathering_step(result: Extent, places: Spreading, width: int, first: int = 0) -> Step:
+    """Return the step that makes rows of lines: of so many that rows have there, those from a first one on."""
+
+    def gather(sources: Sequence[Surface], to: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        (given,) = sources
+        return tuple(
+            exchange_channels_and_width(
+                Extent(result.width, part.rows, 1),
+                part.chain,
+                lines_of(given.at(given.base + LINE * first), part, width),
+                some_rows(to, part, to.row),
+            )
+            for part in places.together
+        )
+
+    return Step(result, gather)
+
+
+def joining_steps(widths: Sequence[int], result: Extent, places: Spreading) -> tuple[Step, ...]:
+    """Return the steps that join tensors along the columns, line by line (inferred, as `spreading_steps` says)."""
+    starts = list(itertools.accumulate(widths, initial=0))[:-1]
+
+    def spread(sources: Sequence[Surface], to: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        return tuple(
+            exchange_channels_and_width(
+                Extent(1, part.rows, width),
+                part.chain,
+                some_rows(given, part, given.row),
+                lines_of(to.at(to.base + LINE * start), part, result.width),
+            )
+            for given, parts, width, start in zip(sources, places.apart, widths, starts, strict=True)
+            for part in parts
+        )
+
+    lines = Extent(1, result.channels * result.height * result.width, 1)
+    return Step(lines, spread), gathering_step(result, places, result.width)
+
+
+def cutting_steps(source: Extent, begin: tuple[int, int, int], result: Extent, places: Spreading) -> tuple[Step, ...]:
+    """Return the steps that cut a part of a tensor within lines of memory (inferred, as `spreading_steps` says).
+
+    Rows of several channels follow one another only where no row is left out.
+    """
+    whole = result.height == source.height
+    runs = 1 if whole else result.channels
+
+    def spread(sources: Sequence[Surface], to: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        (given,), (parts,) = sources, places.apart
+        first = given.base + begin[0] * given.plane + begin[1] * given.row
+        return tuple(
+            exchange_channels_and_width(
+                Extent(1, part.rows, source.width),
+                part.chain,
+                some_rows(given.at(first + run * given.plane), part, given.row),
+                lines_of(to.at(to.base + run * result.height * source.width * LINE), part, source.width),
+            )
+            for run in range(runs)
+            for part in parts
+        )
+
+    lines = Extent(1, result.channels * result.height * source.width, 1)
+    return Step(lines, spread), gathering_step(result, places, source.width, begin[2])
 
 
 def some_rows(surface: Surface, part: SpreadRows, row: int) -> Surface:
@@ -162,10 +214,10 @@ def view(source: Surface, shape: Surface) -> Surface:
 
 
 def concat_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
-    """Return the step that copies tensors one after the other: along channels or rows.
+    """Return the step that copies tensors one after the other, or the steps where one begins within a line of memory.
 
     Raises:
-        HwxError: They are constant, or joined along the columns or interleaved.
+        HwxError: They are constant, joined along another axis than channels, rows and columns, or interleaved.
     """
     values = layer.operands["values"]
     axis = layer.integer("axis") % layer.result.rank - layer.result.rank
@@ -176,8 +228,8 @@ def concat_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
         raise HwxError("ANE-EMIT-009: no program that joins a constant, or a tensor with itself, is known")
     extents, along = [extent_of(one.type) for one in parts], axis_names(layer.result.rank)[axis]
     starts = list(itertools.accumulate((getattr(one, along) for one in extents), initial=0))[:-1]
-    if along == "width" and any(2 * start % LINE for start in starts):
-        raise HwxError("ANE-EMIT-009: a part must begin at a multiple of 32 columns", seen=starts)
+    if places.spreading is not None:
+        return joining_steps([one.width for one in extents], core_extent(layer), places.spreading)
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
         stride = {"channels": result.plane, "height": result.row, "width": 2}[along]
@@ -190,23 +242,17 @@ def concat_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
 
 
 def slice_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
-    """Return the step that copies a part of a tensor.
-
-    Raises:
-        HwxError: The part does not begin at a line of memory.
-    """
-    begin = (0, 0, 0, *layer.integers("begin"))[-3:]
-    if layer.bottoms[0].rank < 3:
-        begin = (0, 0, begin[2])
-    elif layer.bottoms[0].rank == 3:
-        begin = (begin[1], 0, begin[2])
+    """Return the step that copies a part of a tensor, or the steps where it begins within a line of memory."""
+    channel, row, column = (0, 0, 0, *layer.integers("begin"))[-3:]
+    if "height" not in axis_names(layer.bottoms[0].rank):
+        channel, row = row, 0
     extent = core_extent(layer)
-    if 2 * begin[2] % LINE:
-        raise HwxError("ANE-EMIT-009: a part must begin at a multiple of 32 columns", seen=begin[2])
+    if places.spreading is not None:
+        return cutting_steps(extent_of(layer.bottoms[0].type), (channel, row, column), extent, places.spreading)
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
         (source,) = sources
-        offset = begin[0] * source.plane + begin[1] * source.row + 2 * begin[2]
+        offset = channel * source.plane + row * source.row + 2 * column
         return (copy_task(extent, places.neural, source.at(source.base + offset), result),)
 
     return (Step(extent, emit),)
