@@ -230,7 +230,7 @@ def result(report: Report, one: Grouped, index: int) -> Result:
         locations=[spot(report, one)],
         partialFingerprints={FINGERPRINT: alike, FINGERPRINT_OF_GROUP: f"{alike}/{finding.limit}/{kind}"},
         properties=ResultProperties(
-            list(dict.fromkeys(one.targets)), finding.severity, finding.seen, finding.limit, finding.remedy, evidence
+            list(one.targets), finding.severity, finding.seen, finding.limit, finding.remedy, evidence
         ),
     )
 
