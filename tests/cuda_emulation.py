@@ -70,6 +70,10 @@ class EmulatedDevice:
         """Return how many bytes a plan may take."""
         return self.memory
 
+    def needed_memory(self, plan: Plan) -> int:
+        """Return how many bytes a plan takes."""
+        return plan.places()[1]
+
     def load(self, plan: Plan) -> EmulatedPlan:
         """Make a plan ready to run."""
         return EmulatedPlan(plan)

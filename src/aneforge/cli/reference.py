@@ -287,6 +287,8 @@ def doctor(
     print_wrapped(out, f"system: {found.system}")
     print_wrapped(out, f"this machine's engine: {found.host}")
     print_wrapped(out, f"kernels: {found.kernels}; {found.threads} threads")
+    if found.gpu:
+        print_wrapped(out, f"GPU: {found.gpu}")
     print_wrapped(out, "packages:")
     for one in found.packages:
         state = one.version if one.version is not None else f"not installed: {one.install}"

@@ -45,6 +45,8 @@ class Doctor:
     threads: int
     host: str
     """What this machine says of its own engine."""
+    gpu: str
+    """The NVIDIA GPU that the backend `cuda` runs on, with its driver; empty where it cannot run."""
     packages: tuple[Package, ...]
     backends: tuple[BackendStatus, ...]
 
@@ -61,6 +63,7 @@ def doctor() -> Doctor:
     >>> [backend.name for backend in found.backends if backend.available]
     ['software', 'reference', 'cpu_fp16']
     """
+    found = backends()
     return Doctor(
         version=__version__,
         python=f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
@@ -68,8 +71,9 @@ def doctor() -> Doctor:
         kernels=kernels_text(),
         threads=processors(),
         host=host_text(),
+        gpu=gpu_text() if any(one.name == "cuda" and one.available for one in found) else "",
         packages=(package("numpy", "everything"), *(package(name, use.purpose) for name, use in PACKAGES.items())),
-        backends=backends(),
+        backends=found,
     )
 
 
@@ -86,6 +90,17 @@ def kernels_text() -> str:
     if library() is not None:
         return ", ".join(paths())
     return f"none ({reason_missing()}): the golden model runs instead, hundreds of times slower. Remedy: {REMEDY}"
+
+
+def gpu_text() -> str:
+    """Return what the GPU says of itself."""
+    from aneforge.engine.cuda.device import device_facts  # noqa: PLC0415 - loaded where there is one
+
+    facts = device_facts()
+    return (
+        f"{facts['device']}, {facts['memory']}, {facts['multiprocessors']} multiprocessors; "
+        f"driver of {facts['driver']}, CuPy {facts['cupy']} of {facts['runtime']}; fp64 at {facts['fp64']}"
+    )
 
 
 def host_text() -> str:

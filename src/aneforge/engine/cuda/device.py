@@ -11,6 +11,7 @@ import importlib
 import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["CudaDevice", "Device", "Loaded", "device_facts", "obstacle", "pack"]
+__all__ = ["CudaDevice", "Device", "Loaded", "device_facts", "obstacle", "pack", "too_little_memory"]
 
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
 LEAST_CAPABILITY = (7, 0)
@@ -58,6 +59,10 @@ class Device(Protocol):
 
     def free_memory(self) -> int:
         """Return how many bytes a plan may take."""
+        ...
+
+    def needed_memory(self, plan: Plan) -> int:
+        """Return how many bytes a plan takes beside what is there already."""
         ...
 
 
@@ -115,9 +120,14 @@ def first_line(error: BaseException) -> str:
 
 
 def device_facts() -> dict[str, str]:
-    """Return what benchmarks and logs say of a device: its name, the driver, CUDA and CuPy."""
+    """Return what benchmarks, logs and `doctor` say of a device: its name, the driver, CUDA and CuPy.
+
+    A card with few fp64 units computes the same bits: only what goes in float64 is slower there.
+    """
     cupy = importlib.import_module("cupy")
-    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    device = cupy.cuda.Device()
+    properties = cupy.cuda.runtime.getDeviceProperties(device.id)
+    ratio = device.attributes.get("SingleToDoublePrecisionPerfRatio")
     driver, runtime = (int(getattr(cupy.cuda.runtime, f"{one}GetVersion")()) for one in ("driver", "runtime"))
     return {
         "device": cast("bytes", properties["name"]).decode(),
@@ -126,7 +136,18 @@ def device_facts() -> dict[str, str]:
         "cupy": str(cupy.__version__),
         "multiprocessors": str(properties["multiProcessorCount"]),
         "memory": f"{properties['totalGlobalMem'] / 2**30:.0f} GiB",
+        "fp64": "a rate that is not known" if ratio is None else f"1/{int(ratio)} of the rate of fp32",
     }
+
+
+def too_little_memory(samples: int, needed: int, free: int) -> BackendUnavailableError:
+    """Return the error for a plan that does not fit."""
+    return BackendUnavailableError(
+        f"the GPU has too little memory for {samples} samples" if samples > 1 else "the GPU has too little memory",
+        seen=f"{needed:,} bytes for a sample" if samples == 1 else f"{needed:,} bytes",
+        limit=f"{free:,} bytes",
+        remedy="run a smaller batch, free memory of other processes, or use the backend 'software'",
+    )
 
 
 class CudaDevice:
@@ -144,7 +165,7 @@ class CudaDevice:
         self.folder = cache_folder
         self.module = self.compiled()
         self.kernels: dict[str, Any] = {}
-        self.constants: dict[Buffer, Any] = {}
+        self.constants: WeakKeyDictionary[Buffer, Any] = WeakKeyDictionary()
 
     def compiled(self) -> Any:  # noqa: ANN401 - CuPy has no types
         """Return the kernels, compiled for this GPU the first time."""
@@ -182,6 +203,11 @@ class CudaDevice:
         pool = self.cupy.get_default_memory_pool()
         return (int(free) + int(pool.free_bytes())) * 9 // 10
 
+    def needed_memory(self, plan: Plan) -> int:
+        """Return how many bytes a plan takes beside the constants that are there already."""
+        new = sum(buffer.nbytes for buffer in plan.constants() if buffer not in self.constants)
+        return plan.places()[1] + new
+
     def constant(self, buffer: Buffer) -> Any:  # noqa: ANN401 - as above
         """Return a constant on the device, uploaded once."""
         if buffer not in self.constants:
@@ -206,15 +232,12 @@ class CudaPlan:
         self.device, self.plan = device, plan
         cupy = device.cupy
         places, length = plan.places()
-        constants = {buffer: device.constant(buffer) for buffer in plan.constants()}
-        cupy.cuda.get_current_stream().synchronize()  # they come on another stream than the launches
         try:
+            constants = {buffer: device.constant(buffer) for buffer in plan.constants()}
+            cupy.cuda.get_current_stream().synchronize()  # they come on another stream than the launches
             self.arena: Any = cupy.empty(max(length, 1), cupy.uint8)
         except cupy.cuda.memory.OutOfMemoryError as error:
-            raise BackendUnavailableError(
-                f"the GPU has too little memory for {plan.samples} samples: {length:,} bytes are needed",
-                remedy="run fewer samples at a time, or a smaller batch",
-            ) from error
+            raise too_little_memory(plan.samples, device.needed_memory(plan), device.free_memory()) from error
         base = int(self.arena.data.ptr)
         self.addresses = {buffer: base + place for buffer, place in places.items()}
         self.addresses |= {buffer: int(array.data.ptr) for buffer, array in constants.items()}

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.engine.attention import label_of_lengths
+from aneforge.engine.cuda.device import too_little_memory
 from aneforge.engine.cuda.noted_labels import Notes
 from aneforge.engine.cuda.planned_layers import plan_program
 from aneforge.engine.exactness import label_of_all, worst
@@ -97,19 +98,14 @@ class DeviceExecutable:
             BackendUnavailableError: The memory does not suffice.
         """
         if samples not in self.plans:
-            while len(self.plans) >= KEPT_PLANS:
+            planned = plan_program(self.ready, samples, self.kept)
+            needed = self.device.needed_memory(planned.plan)
+            while self.plans and (len(self.plans) >= KEPT_PLANS or needed > self.device.free_memory()):
                 _, old = self.plans.pop(next(iter(self.plans)))
                 old.release()
-            planned = plan_program(self.ready, samples, self.kept)
-            _, length = planned.plan.places()
             free = self.device.free_memory()
-            if length > free:
-                raise BackendUnavailableError(
-                    f"the GPU has too little memory for {samples} samples",
-                    seen=f"{length:,} bytes",
-                    limit=f"{free:,} bytes",
-                    remedy="run fewer samples at a time, or a smaller batch",
-                )
+            if needed > free:
+                raise too_little_memory(samples, needed, free)
             self.plans[samples] = (planned, self.device.load(planned.plan))
         return self.plans[samples]
 

@@ -37,9 +37,9 @@ class Role(Enum):
     """It is uploaded once."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Buffer:
-    """Memory of a device."""
+    """Memory of a device; what a device holds of it goes when nothing asks for it any more."""
 
     nbytes: int
     role: Role
