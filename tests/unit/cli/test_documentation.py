@@ -37,6 +37,11 @@ NOT_HERE = ("pip install", "make ", "pipx ")
 """Commands that would change this environment; the tests of releases and of the files for CI run them."""
 MAY_FAIL = ("aneforge check", "aneforge compare", "aneforge diff", "aneforge hwx diff", "aneforge llm plan")
 """Commands whose exit code is an answer."""
+ROOMS = [one.name for one in (REPOSITORY / "src" / "aneforge").iterdir() if one.is_dir() and one.name.isidentifier()]
+NAMED_FILE = re.compile(
+    rf"(?<![\w/.-])(?:src|tests|tools|benchmarks|examples|aneforge|{'|'.join(ROOMS)})/[\w/.-]*\w\.(?:py|toml|tsv|md|json|c|mil|sh)\b"
+)
+"""A file of this repository, named from its root, from src or from the package."""
 IN_A_SHELL = re.compile(r"[|;&<>$*?`]")
 
 
@@ -159,3 +164,10 @@ def test_the_script_for_a_ci_works(tmp_path: Path, repository: Path, clean_envir
     assert (tmp_path / "findings.xml").exists()
     saved(tmp_path / "model.onnx", 30_000)
     assert subprocess.run(script, cwd=tmp_path, capture_output=True, check=False, env=environment).returncode == 1
+
+
+def test_files_that_pages_name_exist() -> None:
+    roots = (REPOSITORY, REPOSITORY / "src", REPOSITORY / "src" / "aneforge")
+    named = {(page.name, one) for page in WRITTEN for one in NAMED_FILE.findall(page.read_text("utf-8"))}
+    assert len(named) > 20
+    assert [(page, one) for page, one in sorted(named) if not any((root / one).exists() for root in roots)] == []
