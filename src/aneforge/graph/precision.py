@@ -49,8 +49,9 @@ class Halved:
     """A graph in fp16, and what a reader should know of the change."""
 
     graph: Graph
-    infinite: tuple[str, ...] = ()
-    """Constants that are finite as they were given and infinite in fp16; the first ones are named, the rest counted."""
+    faults: tuple[str, ...] = ()
+    """Constants that hold NaN, or are finite as they were given and infinite in fp16; the first ones are named, the
+    rest counted."""
     notes: tuple[str, ...] = ()
     """That tensors were changed, and the above; nothing for a graph that was in fp16."""
     before: Mapping[Node, Node] = field(default_factory=dict["Node", "Node"])
@@ -87,7 +88,7 @@ def to_fp16(graph: GraphLike) -> Halved:
     notes = [text for text, changed in ((TAKEN, narrowed), (SHORT, shortened)) if changed]
     if made.decoded:
         notes.append(f"{made.decoded} encoded weights became dense, for fp16 does not hold what they are stored as")
-    return Halved(made.graph, made.infinite, (*notes, *left, *made.infinite), made.before)
+    return Halved(made.graph, made.faults, (*notes, *left, *made.faults), made.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,9 @@ class Retyped:
     """A graph in other element types, and what was lost."""
 
     graph: Graph
-    infinite: tuple[str, ...]
-    """Constants that are finite as they were given and infinite now; the first ones are named, the rest counted."""
+    faults: tuple[str, ...]
+    """Constants that hold NaN, or are finite as they were given and infinite now; the first ones are named, the rest
+    counted."""
     decoded: int
     """Encoded weights that became dense."""
     before: Mapping[Node, Node]
@@ -154,11 +156,11 @@ def retype_graph(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
     ports = (
         {name: retyping.output(value) for name, value in values.items()} for values in (graph.outputs, graph.states)
     )
-    infinite = retyping.infinite[:SHOWN]
-    more = len(retyping.infinite) - SHOWN
+    faults = retyping.faults[:SHOWN]
+    more = len(retyping.faults) - SHOWN
     if more > 0:
-        infinite.append(f"{more} more constants are infinite in {retyping.lost_in}")
-    return Retyped(Graph(*ports), tuple(infinite), retyping.decoded, retyping.before)
+        faults.append(f"{more} more constants hold NaN or are infinite in {retyping.lost_in}")
+    return Retyped(Graph(*ports), tuple(faults), retyping.decoded, retyping.before)
 
 
 def list_element_types(graph: Graph) -> frozenset[str]:
@@ -168,16 +170,17 @@ def list_element_types(graph: Graph) -> frozenset[str]:
 
 
 class Retyping:
-    """The values made so far, the constants that became infinite, and what each element type becomes."""
+    """The values made so far, what is wrong with constants, and what each element type becomes."""
 
     def __init__(self, becomes: Mapping[str, str]) -> None:
         self.becomes = becomes
         self.now: dict[tuple[Node, int], Tensor] = {}
         self.before: dict[Node, Node] = {}
         self.constants: dict[int, Constant] = {}
-        self.infinite: list[str] = []
+        self.faults: list[str] = []
+        """What is wrong with constants that became infinite, or hold NaN."""
         self.lost_in = ""
-        """The element type of constants that became infinite."""
+        """The element type of these."""
         self.decoded = 0
 
     def take(self, node: Node) -> None:
@@ -232,13 +235,13 @@ class Retyping:
         if not within(dense, dtype):
             lost = np.isinf(narrow)
             finite = dense[lost & np.isfinite(dense)]
+            where = f"a constant of {node.op.name}{f' at {node.location}' if node.location else ''}"
             if finite.size:
                 largest = float(finite.flat[np.argmax(np.abs(finite.astype(np.float64)))])
-                where = f" at {node.location}" if node.location else ""
-                self.lost_in = dtype
-                self.infinite.append(
-                    f"a constant of {node.op.name}{where} holds {largest:g}, which is infinite in {dtype}"
-                )
+                self.faults.append(f"{where} holds {largest:g}, which is infinite in {dtype}")
+            if undefined := np.count_nonzero(np.isnan(dense)):
+                self.faults.append(f"{where} holds NaN in {undefined} of {dense.size} elements")
+            self.lost_in = dtype
         return Dense.owning(narrow)
 
 

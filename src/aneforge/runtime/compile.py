@@ -204,8 +204,8 @@ def expect_on_device(model: AnyModel) -> None:
 
 
 def lost_constants(half: Halved) -> tuple[Caution, ...]:
-    """Return the warnings of constants that are infinite in fp16."""
-    return tuple(Caution("PrecisionWarning", message) for message in half.infinite)
+    """Return the warnings of constants that are infinite in fp16, or no numbers."""
+    return tuple(Caution("PrecisionWarning", message) for message in half.faults)
 
 
 def export_graph(graph: Graph, place: Place, options: Options) -> Graph:

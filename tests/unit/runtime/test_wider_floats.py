@@ -136,4 +136,4 @@ def test_an_encoding_whose_scale_is_infinite_in_fp16_is_said_to_be_lost() -> Non
     weight = Int8Affine(np.ones((8, 16), np.int8), np.full(8, 1e6, np.float32))
     half = af.to_fp16(af.Tensor(build("linear", {"x": x, "weight": weight}, {})))
     assert any(note.startswith("1 encoded weights became dense") for note in half.notes)
-    assert len(half.infinite) == 1
+    assert len(half.faults) == 1

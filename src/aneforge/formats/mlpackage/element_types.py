@@ -99,7 +99,7 @@ def narrowing(graph: Graph) -> Taken:
             limit=" to ".join(map(str, value_range(WHOLE))),
         )
     changed = retype_graph(graph, NARROW)
-    return Taken(changed.graph, "; ".join((*remarks(graph), *changed.infinite)))
+    return Taken(changed.graph, "; ".join((*remarks(graph), *changed.faults)))
 
 
 def remarks(graph: Graph) -> Iterator[str]:
