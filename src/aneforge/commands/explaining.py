@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.commands.explanation import Explanation, Row, thread_link, with_sources
+from aneforge.commands.explanation import Explanation, Row, source_links, thread_link, with_sources
 from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.report.glossary import find_term, spellings
 from aneforge.report.predicted import PREDICTED
@@ -25,7 +25,8 @@ __all__ = ["KINDS", "Explanation", "Row", "explain"]
 KINDS = (
     "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, route NAME, chaining, chaining "
     "NAME, C…, S… or T… (a conflict between sources), or any word that is printed: a chip, a target, an operation by "
-    "our name or that of ONNX, PyTorch or MIL, a hardware field, a validator, a message of Apple's compiler, a label"
+    "our name or that of ONNX, PyTorch or MIL, a hardware field, a validator, a message of Apple's compiler, a source, "
+    "a label"
 )
 
 ID = re.compile(r"ANE-|MIL-|[CST]\d")
@@ -89,7 +90,7 @@ def explain_name(name: str) -> Explanation | None:
 
     if (ours := known.operation_name(key)) is not None:
         return known.explain_op(ours)
-    others = (known.explain_operator, explain_step, known.explain_validator, known.explain_apple_text)
+    others = (known.explain_operator, explain_step, known.explain_validator, known.explain_apple_text, explain_source)
     return next((found for explain_one in others if (found := explain_one(name)) is not None), None)
 
 
@@ -123,6 +124,21 @@ def explain_family(name: str, standing: Explanation) -> Explanation:
     summary = f"A generation of the engine. Where a command takes one target for it, that is {target.name}."
     facts = (row for row in standing.rows if "." in row.label)
     return Explanation("family", f"{name.upper()} family", summary, (*rows, *facts))
+
+
+def explain_source(name: str) -> Explanation | None:
+    """Return a source as evidence names it, with or without the place in it; None for anything else.
+
+    >>> found = explain_source("guide ch. 4")
+    >>> found.kind, found.name, found.rows[0].value.startswith("https://")
+    ('source', 'guide', True)
+    """
+    key = name.casefold().partition(" ")[0]
+    if key not in database().sources:
+        return None
+    source = database().sources[key]
+    rows = [Row("where", source_links(source.where))] + ([Row("note", source.note)] if source.note else [])
+    return Explanation("source", key, f"{source.title}.", tuple(rows))
 
 
 def explain_step(name: str) -> Explanation | None:
