@@ -54,6 +54,8 @@ def diff(
     if not found.changed:
         renamed = f" ({found.renamed} operations have other names)" if found.renamed else ""
         print_wrapped(out, f"no change{renamed}")
+    if found.worse:
+        print_wrapped(out, f"worse on {', '.join(one.chip for one in found.targets if one.worse)}")
     raise typer.Exit(1 if found.worse else 0)
 
 

@@ -49,8 +49,11 @@ class TargetDiff:
 
     @property
     def worse(self) -> bool:
-        """Something was found that was not there, or fewer operations are native."""
-        return bool(self.new) or self.after.native < self.before.native
+        """Something was found that was not there, or more operations are not native.
+
+        A graph that became smaller has fewer of all, and is not worse for it.
+        """
+        return bool(self.new) or not_native(self.after) > not_native(self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ class ReportDiff:
     def worse(self) -> bool:
         """Something is worse on a target that both reports have."""
         return any(one.worse for one in self.targets)
+
+
+def not_native(counts: Counts) -> int:
+    """Return how many operations run as others, after splitting, or not at all."""
+    return counts.decompose + counts.oversize + counts.reject
 
 
 def diff(first: Report, second: Report) -> ReportDiff:
