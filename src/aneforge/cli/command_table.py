@@ -65,6 +65,7 @@ class CommandTable(Mapping[str, Callable[..., None]]):
 COMMANDS = CommandTable()
 GROUPS: Mapping[str, str] = {
     "llm": "Language models: from a checkpoint to tokens, chip by chip.",
+    "invoker install": "Write the invokers, and say where they are.",
     "invoker": "Executables that run network descriptions for other programs.",
     "hwx": "Compiled containers, as an engine loads them.",
     "trace": "Records of the dispatch library's calls.",
@@ -88,6 +89,7 @@ SUMMARIES: Mapping[str, str] = {
     "doctor": "Say what is installed, and which backends work.",
     "demo": "See what it does in one screen; no file needed.",
     "llm": "Language models: from a checkpoint to tokens.",
+    "invoker install": "Write the invokers, and say where they are.",
     "invoker": "Executables that run networks for other programs.",
 }
 """What a command does, in the words of the list of commands: each is one line there."""

@@ -93,7 +93,12 @@ def group(name: str) -> tuple[Target, ...]:
             representatives = database().representatives.items()
             return tuple(targets[target] for family, target in representatives if supports_mil(family))
         case _:
-            raise UnknownTargetError.of("target group", name, GROUPS)
+            raise UnknownTargetError.of(
+                "target group",
+                name,
+                GROUPS,
+                remedy="`aneforge explain NAME` prints what is known of one target or chip",
+            )
 
 
 def place_of(target: TargetLike) -> Place:

@@ -78,7 +78,7 @@ def read_bytes(content: bytes | memoryview) -> Container:
         raise HwxError.at(0, "the file is too small for a header", seen=len(file), limit=HEADER.size)
     magic, cpu_type, cpu_subtype, file_type, count, size, flags, reserved = HEADER.unpack_from(file)
     if magic != MAGIC:
-        raise HwxError.at(0, "the file does not begin as a container does", seen=f"{magic:#x}", limit=f"{MAGIC:#x}")
+        raise HwxError.at(0, f"the file does not begin as a container does, with {MAGIC:#x}", seen=f"{magic:#x}")
     if cpu_type != CPU_TYPE:
         raise HwxError.at(4, "the container must be for a Neural Engine", seen=f"{cpu_type:#x}", limit=f"{CPU_TYPE:#x}")
     header = Header(cpu_subtype, cpu_type, file_type, flags, reserved)

@@ -91,10 +91,10 @@ def expect_made_once(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file
         for name in node.output:
             if name and name in makers:
                 raise GraphError(
-                    f"value {name!r} is made twice",
+                    f"it computes {name!r}, which "
+                    + (f"node {makers[name]!r} computes too" if makers[name] else "is an input or initialiser too"),
                     location=Location(file, node=node_name(node, place)),
-                    seen=f"by node {makers[name]!r} first" if makers[name] else "an input or initialiser first",
-                    limit="every value is made once",
+                    remedy="give every value a name of its own; export the model again",
                 )
             if name:
                 makers[name] = node_name(node, place)

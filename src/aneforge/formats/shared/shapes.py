@@ -133,7 +133,7 @@ def expect_bound(inputs: Sequence[Input], lengths: Mapping[str, int | tuple[int,
                 names[key] = f'"{key}": 1' if length else f'"{key}": ({", ".join("1" for _ in one.lengths)},)'
     if open_ones:
         error = OpenDimensionsError(
-            f"the model has {len(open_ones)} open dimensions: {'; '.join(open_ones)}",
+            f"the model has {len(open_ones)} open dimension{'s' if len(open_ones) > 1 else ''}: {'; '.join(open_ones)}",
             location=in_file(file),
             remedy=f"bind them, such as shapes={{{', '.join(names.values())}}} (--shape at the command line); for "
             "lengths that vary, read one graph for each of a few fixed ones and pad the data up to the next",

@@ -114,8 +114,8 @@ def function_without_its_output() -> onnx.ModelProto:
 STRUCTURE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "cyclic": (cyclic, "it reads 'b', which node 'Relu_b' computes later.*got a cycle: 'Add_a' reads from 'Rel"),
     "self-reading": (self_reading, "it reads 'y', which node 'Add_y' computes later"),
-    "made twice": (made_twice, "value 'y' is made twice"),
-    "input made again": (input_made_again, "value 'x' is made twice"),
+    "made twice": (made_twice, "it computes 'y', which node"),
+    "input made again": (input_made_again, "it computes 'x', which is an input or initialiser too"),
     "two inputs": (two_inputs_of_one_name, "two inputs of the model are called 'x'"),
     "two weights": (two_weights_of_one_name, "two initialisers of the model are called 'w'"),
     "two outputs": (two_outputs_of_one_name, "two outputs of the model are called 'y'"),

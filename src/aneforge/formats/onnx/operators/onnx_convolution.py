@@ -60,7 +60,9 @@ def per_axis(call: Call, name: str, count: int) -> tuple[int, ...]:
     """
     found = (call.integers(name) if name in call.rules.attributes else None) or (1,) * count
     if len(found) != count or min(found) < 1:
-        raise GraphError(f"{name} must have one entry, 1 or more, for each spatial axis", seen=list(found), limit=count)
+        raise GraphError(
+            f"{name} must have one entry for each spatial axis, 1 or more", seen=list(found), limit=f"entries: {count}"
+        )
     return found
 
 
