@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from aneforge.errors import AneforgeError, IllegalGraphError, InternalError
+from aneforge.errors import AneforgeError, InternalError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,14 +45,15 @@ def report_error(error: Exception, model: Path | None = None) -> int:
 
 
 def error_text(error: AneforgeError | OSError) -> str:
-    """Return what an error says; findings that many operations share are reported once."""
+    """Return what an error says, with the shop names of chips; what many operations share is said once."""
     if isinstance(error, OSError):
         return system_text(error)
-    if not isinstance(error, IllegalGraphError):
+    if error.target is None:
         return str(error)
     from aneforge.commands.noting import refusal_text  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.headline import about_chips  # noqa: PLC0415 - as above
 
-    return refusal_text(error)
+    return about_chips(refusal_text(error), error.target)
 
 
 def system_text(error: OSError) -> str:

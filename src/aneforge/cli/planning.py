@@ -156,6 +156,7 @@ def show_plan(found: DecoderPlan) -> None:
 def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
     """Print a row for every chip and context."""
     from aneforge.cli.terminal import plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.headline import in_shop_words  # noqa: PLC0415 - as above
     from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
 
     columns = ["prog", "weights", "context", "cache", "first token", "tokens/s", "on chip", "mJ/token"]
@@ -178,7 +179,11 @@ def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
     for chip in chips:
         for one in chip.contexts:
             for refusal in one.refusals:
-                print_wrapped(out, f"{chip.chip}, context {one.context}, {refusal}", style="red")
+                print_wrapped(
+                    out,
+                    f"{chip.chip}, context {one.context}, {in_shop_words(refusal, chip.target, chip.chip)}",
+                    style="red",
+                )
         for text in dict.fromkeys(text for one in chip.contexts for text in comparison_texts(one)):
             print_wrapped(out, f"{chip.chip}, {text}")
     out.print()
@@ -231,6 +236,7 @@ def show_parts(out: Console, chips: Sequence[ChipPlan]) -> None:
 def show_pairs(out: Console, chips: Sequence[ChipPlan]) -> None:
     """Print which lengths compile against which contexts, and the rule that breaks the others."""
     from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.headline import in_shop_words  # noqa: PLC0415 - as above
 
     for chip in chips:
         asked = [one for one in chip.pairs if one.verdict != "longer"]
@@ -239,6 +245,7 @@ def show_pairs(out: Console, chips: Sequence[ChipPlan]) -> None:
         for context, rules in dict.fromkeys((one.context, one.rules) for one in bad):
             same = [one for one in bad if (one.context, one.rules) == (context, rules)]
             why = f"{', '.join(rules)}: {same[0].reason}" if rules else same[0].reason
+            why = in_shop_words(why, chip.target, chip.chip)
             print_wrapped(out, f"  {lengths_of(same)} at context {context}: {why}")
     out.print()
 

@@ -12,7 +12,7 @@ from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
 from aneforge.commands.feeding import feed_inputs
-from aneforge.commands.model_and_targets import chip_named, chosen_targets, subject_of, with_chip
+from aneforge.commands.model_and_targets import chip_of, chosen_targets, label_of, subject_of, with_chip
 from aneforge.commands.target_report import latency_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
@@ -53,7 +53,7 @@ class Benchmark:
     kernels: str
     threads: int
     chip: str = ""
-    """The chip that was named, where one was."""
+    """The chip that was named, else the best known with the target's engine; empty where no chip has it."""
 
     @property
     def label(self) -> str:
@@ -98,7 +98,7 @@ def bench(
         try:
             for number in range(runs):
                 if progress is not None:
-                    progress(f"running on {chosen.target.name}", number, runs)
+                    progress(f"running on {label_of(chosen)}", number, runs)
                 began = time.perf_counter()
                 ready.run(values, states)
                 times.append((time.perf_counter() - began) * 1e3)
@@ -118,7 +118,7 @@ def bench(
                 predicted=latency_of(price(work_of(compiled), machine_of(chosen))),
                 kernels=paths()[0] if library() is not None else "golden model, without kernels",
                 threads=processors(),
-                chip=chip_named(chosen),
+                chip=chip_of(chosen),
             )
         )
     return tuple(found)

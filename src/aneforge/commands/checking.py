@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
 from aneforge.commands.divergences import compare_targets
-from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.model_and_targets import chosen_targets, subject_of, title_of_place
 from aneforge.commands.preparing import Preparation, prepare_subject
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
@@ -145,7 +145,7 @@ def check(
     reports: list[TargetReport] = []
     made: list[tuple[Target, Made]] = []
     for number, (one, verdict) in enumerate(zip(chosen, found, strict=True)):
-        tell(f"compiling for {one.target.name}", number, len(chosen))
+        tell(f"compiling for {title_of_place(one) or one.target.name}", number, len(chosen))
         made.append((one.target, compiler.compile(one.target)))
         failure = made[-1][1].failure
         known = with_refusal(verdict, failure) if isinstance(failure, NotSupportedError) else verdict

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from aneforge.commands.model_and_targets import chip_named, chosen_targets, is_path, with_chip
+from aneforge.commands.model_and_targets import chip_of, chosen_targets, is_path, label_of, with_chip
 from aneforge.commands.report_nodes import NUMBER, origins
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
@@ -67,7 +67,7 @@ class Side:
     detail: str = ""
     """What it was given, where it is not a target."""
     chip: str = ""
-    """The chip that was named, where one was."""
+    """The chip that was named, else the best known with the target's engine; empty where no chip has it."""
 
     @property
     def label(self) -> str:
@@ -113,8 +113,10 @@ def target_side(
     for name, output in graph.outputs.items():
         if output.node.op.name not in PLACEHOLDERS:
             found[renumbered[places[output.node]], output.index] = ran.outputs[name]
-    hazards = () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**given, **states}))
-    return Side(target.name, found, str(ran.label.exactness), hazards, chip=chip_named(place))
+    hazards = (
+        () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**given, **states}, label_of(place)))
+    )
+    return Side(target.name, found, str(ran.label.exactness), hazards, chip=chip_of(place))
 
 
 def all_finite(values: Mapping[str, Array]) -> bool:
@@ -122,7 +124,7 @@ def all_finite(values: Mapping[str, Array]) -> bool:
     return all(bool(np.isfinite(array).all()) for array in values.values() if array.dtype.kind == "f")
 
 
-def hazards_seen(graph: Graph, program: Program, sample: Mapping[str, Array]) -> Iterator[str]:
+def hazards_seen(graph: Graph, program: Program, sample: Mapping[str, Array], label: str) -> Iterator[str]:
     """Yield the operations that make finite values of a sample infinite, each once."""
     from aneforge.analysis.ranges.analysis import Edge, observe_ranges  # noqa: PLC0415 - few comparisons have such values
     from aneforge.analysis.user_operations import name_at, operations_by_place  # noqa: PLC0415 - as above
@@ -132,7 +134,7 @@ def hazards_seen(graph: Graph, program: Program, sample: Mapping[str, Array]) ->
         own = [one for one in layer.passed if one.edge is not Edge.GRID and not one.inherited]
         if own:
             place = f" at {layer.location}" if layer.location else ""
-            found.append(f"{program.target.name}: {name_at(layer.op, layer.location, places)}{place}: {own[-1]}")
+            found.append(f"{label}: {name_at(layer.op, layer.location, places)}{place}: {own[-1]}")
     yield from dict.fromkeys(found)
 
 

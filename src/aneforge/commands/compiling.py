@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.commands.model_and_targets import chip_named, chosen_targets, is_path, subject_of, with_chip
+from aneforge.commands.model_and_targets import chip_of, chosen_targets, is_path, label_of, subject_of, with_chip
 from aneforge.commands.noting import merge_notes, program_notes
 from aneforge.commands.outputs import (
     refuse_folder,
@@ -70,7 +70,7 @@ class Emitted:
     beside: tuple[str, ...] = ()
     """The files after the first, where the model became several."""
     chip: str = ""
-    """The chip that was named, where one was."""
+    """The chip that was named, else the best known with the target's engine; empty where no chip has it."""
 
     @property
     def label(self) -> str:
@@ -160,11 +160,13 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
     """
     form_name = emit if emit is not None or output is None else form_of(output)
     if form_name is not None and form_name not in EMITTERS:
-        raise UnknownNameError.of("form to emit", form_name, EMITTERS, remedy=f"one of {', '.join(EMITTERS)}")
+        raise UnknownNameError.of("form to emit", form_name, EMITTERS)
     named = chosen_targets([target])
     if len(named) > 1:
         raise GraphError(
-            "a model is compiled for one target", seen=[one.target.name for one in named], remedy="name one of them"
+            "a model is compiled for one target",
+            seen=", ".join(map(label_of, named)),
+            remedy="name one of them, and run the command once for each",
         )
     chosen, emit, where = named[0].target, form_name, None
     if emit is not None:
@@ -217,7 +219,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
             for file, layer, runs in written.tasks
         ),
         beside=tuple(map(str, written.beside)),
-        chip=chip_named(named[0]),
+        chip=chip_of(named[0]),
     )
 
 
@@ -338,7 +340,10 @@ def form_of(output: str | os.PathLike[str]) -> str:
     found = next((form for form, emitter in EMITTERS.items() if emitter.ending == ending), None)
     if found is None:
         raise GraphError(
-            "no form to write is named", seen=f"-o {os.fspath(output)}", remedy="name a form, such as --emit mil"
+            "the ending of the path names no form to write",
+            seen=f"-o {os.fspath(output)}",
+            limit=", ".join(emitter.ending for emitter in EMITTERS.values()),
+            remedy="name a form, such as --emit mil",
         )
     return found
 

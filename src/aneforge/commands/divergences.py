@@ -15,6 +15,7 @@ import numpy as np
 
 from aneforge.graph.graph import read_promises
 from aneforge.report.model import DIFFERS, MAY_DIFFER, SAME, Difference, Divergence
+from aneforge.targets.names import known_as
 from aneforge.targets.watching import kind_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def compare_targets(
     for number, (target, compiled) in enumerate(others, 1):
         if target is first:
             continue
-        tell(f"comparing {first.name} with {target.name}", number, len(with_program))
+        tell(f"comparing {name_of(first)} with {name_of(target)}", number, len(with_program))
         other = side(target, compiled)
         if id(other) not in answers:
             answers[id(other)] = looking.between(side(first, start), other)
@@ -82,6 +83,11 @@ def compare_targets(
             seen = with_samples(pair, runs.outputs(first, start), runs.outputs(target, compiled))
         found.append(seen)
     return tuple(found)
+
+
+def name_of(target: Target) -> str:
+    """Return a target for whoever waits: by a chip, where one has its engine."""
+    return known_as(target) or target.name
 
 
 def at_a_glance(graph: Graph, ranges: Ranges) -> Looking:

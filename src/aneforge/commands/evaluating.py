@@ -15,7 +15,7 @@ import numpy as np
 from aneforge.callsite import keep_warnings
 from aneforge.commands.comparing import REFERENCE, compare_targets
 from aneforge.commands.many_models import cluster_for
-from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.model_and_targets import chosen_targets, label_of, subject_of
 from aneforge.commands.outputs import refuse_file, writing
 from aneforge.errors import DispatchFloorWarning, GraphError, NotSupportedError, UnknownNameError
 from aneforge.evaluation.images import ImageFolder, ImageOptions, expect_options, thumbnail
@@ -382,8 +382,7 @@ def chip_program(graph: Graph, place: Place) -> ChipProgram:
         content = model.save(Path(folder) / "program.aneprg").read_bytes()
         exactness = str(model.exactness.exactness)
         cautions = tuple(str(one) for one in model.warnings if one.category != DispatchFloorWarning.__name__)
-    label = place.target.name if place.chip is None else f"{place.chip.name} ({place.target.name})"
-    return ChipProgram(place.target.name, label, exactness, content, cautions)
+    return ChipProgram(place.target.name, label_of(place), exactness, content, cautions)
 
 
 def record_of(subject: Subject, source: Source, job: Job, size: int) -> RunRecord:

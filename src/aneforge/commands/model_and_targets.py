@@ -15,7 +15,7 @@ from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.records import dataclass
 from aneforge.targets import GROUPS, Place, Target, group, place_of
-from aneforge.targets.names import title_of
+from aneforge.targets.names import known_as, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +32,10 @@ __all__ = [
     "ModelLike",
     "Subject",
     "Targets",
-    "chip_named",
+    "chip_of",
     "chosen_targets",
     "is_path",
+    "label_of",
     "parts_of",
     "runs_mil",
     "subject_of",
@@ -191,7 +192,7 @@ def runs_mil(target: Target) -> bool:
 
 
 def with_chip(target: str, chip: str) -> str:
-    """Return the name of a target after that of the chip that was named, where one was.
+    """Return the name of a target after that of a chip, where there is one.
 
     >>> with_chip("x1", "Chip"), with_chip("x1", "")
     ('Chip (x1)', 'x1')
@@ -199,9 +200,14 @@ def with_chip(target: str, chip: str) -> str:
     return f"{chip} ({target})" if chip else target
 
 
-def chip_named(place: Place) -> str:
-    """Return the chip that was named; nothing where a target or a family was."""
-    return "" if place.chip is None else place.chip.name
+def chip_of(place: Place) -> str:
+    """Return the chip that was named, else the best known with the target's engine; nothing where no chip has it."""
+    return known_as(place.target) if place.chip is None else place.chip.name
+
+
+def label_of(place: Place) -> str:
+    """Return a target as users write it: its chip, and its own name."""
+    return with_chip(place.target.name, chip_of(place))
 
 
 def title_of_place(place: Place) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.commands.feeding import feed_inputs, feed_ports
-from aneforge.commands.model_and_targets import chip_named, chosen_targets, is_path, subject_of, with_chip
+from aneforge.commands.model_and_targets import chip_of, chosen_targets, is_path, subject_of, with_chip
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, Location
 from aneforge.formats.detection import is_program_file
 from aneforge.records import dataclass
 from aneforge.runtime.backends import choose_backend
+from aneforge.targets.names import known_as
 
 if TYPE_CHECKING:
     import os
@@ -46,7 +47,7 @@ class Ran:
     notes: tuple[str, ...] = ()
     """What was done to the model before it ran, such as the change to fp16; the same on every target."""
     chip: str = ""
-    """The chip that was named, where one was."""
+    """The chip that was named, else the best known with the target's engine; empty where no chip has it."""
 
     @property
     def label(self) -> str:
@@ -88,7 +89,7 @@ def run_model(
     for one in chosen_targets(targets):
         made = compile_graph(subject.graph, one.target, route=subject.route(one.target))
         ran = ran_on(chosen, made.program, subject.graph, made.feed(values), states)
-        runs.append(replace(ran, notes=subject.notes, chip=chip_named(one)))
+        runs.append(replace(ran, notes=subject.notes, chip=chip_of(one)))
     return tuple(runs)
 
 
@@ -134,7 +135,8 @@ def run_program(
         inputs,
         seed,
     )
-    return ran_on(backend, program, None, {**drawn, **values}, states)
+    ran = ran_on(backend, program, None, {**drawn, **values}, states)
+    return replace(ran, chip=known_as(program.target))
 
 
 def ran_on(

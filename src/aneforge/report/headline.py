@@ -17,6 +17,7 @@ from aneforge.report.model import COREML, NO, SPLIT, YES
 from aneforge.report.numbers import NO_PROGRAM, interval_text, percent_text, time_text
 from aneforge.report.time_shares import HOST
 from aneforge.targets import database
+from aneforge.targets.names import best_known, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -29,6 +30,7 @@ __all__ = [
     "SHORT",
     "THE_ENGINE",
     "ResultRow",
+    "about_chips",
     "alike",
     "change_text",
     "costs_of",
@@ -56,6 +58,8 @@ DISPATCH, COPIES = "dispatch", "host copies"
 """The two parts of a call's time that are the host's, as a latency names them."""
 SHORT = 24
 """Letters of a list of chips that is short enough for a verdict."""
+NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w)")
+"""Numbers of a text; what is part of a name is none."""
 NEAR = 1.1
 """Times of one row differ by at most this factor; the intervals of predictions are several times as wide."""
 FEW = 3
@@ -155,11 +159,8 @@ def names_of(target: TargetReport) -> list[str]:
 
 
 def shop_name(target: TargetReport) -> str:
-    """Return a short name for a target: the best known of its chips, which is the one with the shortest name.
-
-    The chips of desktops come after those of phones in a title, and are the better known.
-    """
-    return min(reversed(names_of(target)), key=len)
+    """Return a short name for a target: the best known of its chips."""
+    return best_known(names_of(target))
 
 
 def named_chips(report: Report, targets: Iterable[str]) -> str:
@@ -171,19 +172,55 @@ def named_chips(report: Report, targets: Iterable[str]) -> str:
 def shop_message(report: Report, finding: Finding, targets: Collection[str] = ()) -> str:
     """Return the message of a finding with the shop name of its target in the place of the compiler's.
 
-    Where several targets have the same message, it is about the engine.
+    Where several targets have the same message, it is about the engine. Numbers that differ between them become a
+    range; of messages that differ in more, what is different is said of each.
     """
     known = next((one for one in report.targets if one.target == finding.target), None)
     if known is None:
         return finding.message
     same = [
-        in_shop_words(one.message, target.target, THE_ENGINE)
+        (target, one.message)
         for target in report.targets if target.target in targets
         for one in target.findings if counted_key(one) == counted_key(finding)
     ]  # fmt: skip
-    if len(same) > 1 and len(set(same)) == 1:
-        return same[0]
-    return in_shop_words(finding.message, known.target, shop_name(known))
+    if len(same) <= 1:
+        return in_shop_words(finding.message, known.target, shop_name(known))
+    of_first: dict[str, str] = {}
+    for target, text in same:
+        of_first.setdefault(
+            in_shop_words(text, target.target, THE_ENGINE), in_shop_words(text, target.target, shop_name(target))
+        )
+    return join_numbers(tuple(of_first)) or join_clauses(of_first.values())
+
+
+def join_numbers(texts: Sequence[str]) -> str:
+    """Return texts that differ in numbers alone as one, with ranges; nothing where they differ in more.
+
+    >>> join_numbers(["7 of 4 to 9 µs", "7 of 12 to 3 µs"]), join_numbers(["a", "a"]), join_numbers(["a", "b"])
+    ('7 of 4-12 to 3-9 µs', 'a', '')
+    """
+    parts = [NUMBERS.split(text) for text in texts]
+    if len({tuple(one[::2]) for one in parts}) > 1:
+        return ""
+    return "".join(
+        found[0] if len(set(found)) == 1 else "{}-{}".format(*ends_of(found)) for found in zip(*parts, strict=True)
+    )
+
+
+def ends_of(numbers: Sequence[str]) -> tuple[str, str]:
+    """Return the smallest and the largest of some numbers, as they are written."""
+    return min(numbers, key=float), max(numbers, key=float)
+
+
+def join_clauses(texts: Iterable[str]) -> str:
+    """Return texts as one: the clauses of all of them, each once.
+
+    >>> join_clauses(["it needs B; P1 is of A", "it needs B; P2 is of A", "it needs B; P1 is of A"])
+    'it needs B; P1 is of A; P2 is of A'
+    """
+    clauses = [clause for text in texts for clause in text.split("; ")]
+    ending = "." if clauses[-1].endswith(".") else ""
+    return "; ".join(dict.fromkeys(clause.removesuffix(".") for clause in clauses)) + ending
 
 
 def in_shop_words(text: str, target: str, chip: str) -> str:
@@ -193,6 +230,27 @@ def in_shop_words(text: str, target: str, chip: str) -> str:
     'Chip takes at most 4'
     """
     return re.sub(rf"\b{re.escape(target)}\b", chip, text)
+
+
+def about_chips(text: str, target: str) -> str:
+    """Return an error about a target as one about its chips, which are named once.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> name = resolve(Family.A15).name
+    >>> about_chips(f"conv on {name}: too wide: {name} takes 4", name).partition(f"({name})")[2]
+    ': too wide: the engine takes 4'
+    >>> about_chips("on q1: too wide", "q1")
+    'on q1: too wide'
+    """
+    known = database().targets.get(target)
+    chips = "" if known is None else title_of(known)
+    if not chips:
+        return text
+    first, found, rest = text.partition(f"on {target}: ")
+    if not found:
+        return in_shop_words(text, target, THE_ENGINE)
+    rest = in_shop_words(rest.replace(f" on {target}: ", ": "), target, THE_ENGINE)
+    return f"{first}on {join_names(chips.split(', '))} ({target}): {rest}"
 
 
 def join_names(names: Iterable[str]) -> str:

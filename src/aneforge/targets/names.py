@@ -13,13 +13,13 @@ from aneforge.targets.database import database
 from aneforge.targets.family import LegalityFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aneforge.targets.target import Chip, Target
 
-__all__ = ["EXAMPLES", "chip", "find_target", "title_of"]
+__all__ = ["EXAMPLES", "best_known", "chip", "find_target", "known_as", "title_of"]
 
-CHIP_PREFIX, FAMILY_PREFIX = "soc:", "family:"
+CHIP_PREFIX, FAMILY_PREFIX, FAMILY_ENDING = "soc:", "family:", "-family"
 LONGEST_NAME = 1000
 EXAMPLES = {
     "old": "m1",
@@ -37,8 +37,8 @@ that has a chip."""
 def find_target(name: str) -> Target:
     """Return the target that a compiler name, a chip, a device or a family name stands for.
 
-    >>> [find_target(one).name for one in ("a14", "family:a14", "iPhone 15 Pro", "m4pro")]
-    ['h13', 'h14', 'h16', 'h16g']
+    >>> [find_target(one).name for one in ("a14", "family:a14", "A14 family", "iPhone 15 Pro", "m4pro")]
+    ['h13', 'h14', 'h14', 'h16', 'h16g']
 
     Raises:
         UnknownTargetError: Nothing has that name.
@@ -49,6 +49,8 @@ def find_target(name: str) -> Target:
         return targets[chip(key).target]
     if key.startswith(FAMILY_PREFIX):
         return targets[family_representative(key)]
+    if key.endswith(FAMILY_ENDING) and key.removesuffix(FAMILY_ENDING) in families:
+        return targets[families[key.removesuffix(FAMILY_ENDING)]]
     if key in targets:
         return targets[key]
     known = chip_of_key(key)
@@ -150,3 +152,19 @@ def family_representative(key: str) -> str:
 def title_of(target: Target) -> str:
     """Return the chips that have a target's engine, as users call them."""
     return ", ".join(one.name for one in database().chips.values() if one.target == target.name)
+
+
+def known_as(target: Target) -> str:
+    """Return the chip by which a target is known best; empty where no chip has its engine."""
+    return best_known(title_of(target).split(", "))
+
+
+def best_known(chips: Sequence[str]) -> str:
+    """Return the best known of some chips, in the order of a title: the one with the shortest name.
+
+    The chips of desktops come after those of phones in a title, and are the better known.
+
+    >>> best_known(["P9", "P9 Pro", "D4"])
+    'D4'
+    """
+    return min(reversed(chips), key=len)

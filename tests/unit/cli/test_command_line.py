@@ -20,6 +20,8 @@ from aneforge.cli import main
 from aneforge.cli.arguments import magnitudes_given, read_arrays, shapes_given
 from aneforge.cli.command_table import COMMANDS
 from aneforge.cli.waiting import Progress
+from aneforge.commands.benching import bench
+from aneforge.commands.checking import check
 from aneforge.errors import GraphError
 from report_models import saved
 
@@ -432,12 +434,35 @@ def test_inputs_that_fp16_changes_are_told(model: Path, capsys: pytest.CaptureFi
     assert shown.out.startswith("note: the model's floating-point tensors were taken as fp16")
 
 
+@pytest.mark.parametrize("command", [["run", "--seed", "0"], ["bench", "--runs", "1"], ["compare", "--seed", "0"]])
+def test_targets_are_called_by_a_chip_where_one_has_their_engine(
+    command: list[str], model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run([command[0], str(model), "-t", "h13,A16 family,h14c,a14", *command[1:]]) in (0, 1)
+    shown = capsys.readouterr().out
+    assert "M1 (h13)" in shown
+    assert "A14 (h13)" in shown
+    assert "h14c" in shown
+    assert "(h14c)" not in shown
+
+
+def test_whoever_waits_reads_the_names_of_chips(model: Path) -> None:
+    told: list[str] = []
+    check(model, ["h13", "m4"], progress=lambda what, _done, _total: told.append(what))
+    assert "compiling for A14, M1" in told
+    assert "compiling for M4" in told
+    assert "comparing M1 with M4" in told
+    bench(model, ["h13", "m4"], runs=1, progress=lambda what, _done, _total: told.append(what))
+    assert "running on M1 (h13)" in told
+
+
 def test_a_refusal_of_many_operations_is_short(capsys: pytest.CaptureFixture[str]) -> None:
     x = af.input((1, 8), name="x")
     af.save_mil(af.Graph({f"y{number}": af.topk(x + float(number), 2)[0] for number in range(40)}), "many")
     assert main.run(["run", "many/model.mil", "-t", "m1", "--seed", "0"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: on h13: the graph cannot run, 40 findings:\n")
+    assert error.startswith("error: on M1, A14 (h13): the graph cannot run, 40 findings:\n")
+    assert error.count("h13") == 1
     assert error.count("ANE-FLOOR-002") == 1
     assert "And 39 more such operations." in error
 
@@ -522,8 +547,11 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "masked.onnx", "--json", "a", "--csv", "a"], "two forms would be written to the same file"),
         (["check", "masked.onnx", "--json", "-", "--csv", "-"], "only one form can be printed (got --json - and"),
         (["check", "masked.onnx", "--inputs", "objects.npz"], "(got arrays of objects)"),
-        (["compile", "masked.onnx", "-t", "m1,m4"], "a model is compiled for one target (got ['h13', 'h16g'])"),
-        (["compile", "masked.onnx", "-t", "m1", "-o", "out"], "no form to write is named (got -o out)"),
+        (["compile", "masked.onnx", "-t", "m1,m4"], "a model is compiled for one target (got M1 (h13), M4 (h16g))"),
+        (
+            ["compile", "masked.onnx", "-t", "m1", "-o", "out"],
+            "the ending of the path names no form to write (got -o out, expected .mil, ",
+        ),
         (
             ["reduce", "masked.onnx", "--keep", "rule ANE-QUIRK-003 m4", "-o", "empty.onnx/x"],
             "at empty.onnx/x: the folder cannot be made (got empty.onnx is not a folder)",

@@ -290,7 +290,7 @@ def test_names_of_nodes_come_from_the_file_or_the_operation() -> None:
 def test_progress_tells_what_is_done() -> None:
     told: list[str] = []
     check(fallen(), ["m1", "m4"], CheckOptions(deep=True), progress=lambda what, done, total: told.append(what))  # noqa: ARG005 - the form of the callback
-    assert told == ["reading the model", "compiling for h13", "compiling for h16g", "comparing h13 with h16g"]
+    assert told == ["reading the model", "compiling for M1", "compiling for M4", "comparing M1 with M4"]
 
 
 def test_wider_floats_become_fp16_and_whole_numbers_stay() -> None:

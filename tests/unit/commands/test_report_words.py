@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -26,15 +28,22 @@ from aneforge.commands.noting import merge_notes, refusal_text
 from aneforge.commands.running import run_model
 from aneforge.errors import GraphError, IllegalGraphError, PrecisionWarning, UnknownNameError
 from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
 from aneforge.report.gate import Threshold, fail_on_words, outcome
+from aneforge.report.headline import shop_message
 from aneforge.report.junit import junit
 from aneforge.report.tables import markdown
+from aneforge.rules.rule import Finding, Severity
 from report_models import masked_model, saved
 
 if TYPE_CHECKING:
     from aneforge.report.model import Report
 
 OLD, NEW = "m1", "m5"
+FOUND = Finding(
+    rule="ANE-TEST-001", severity=Severity.REJECT, op="relu", location=None, message="", seen=None, limit=None,
+    remedy="", evidence=None,
+)  # fmt: skip
 
 
 def wide() -> af.Tensor:
@@ -377,6 +386,58 @@ def test_a_case_without_a_program_is_no_success() -> None:
     assert all(case.find("skipped") is None for case in second)
 
 
+def test_a_finding_on_several_chips_speaks_of_all_of_them() -> None:
+    report = check(af.topk(af.input((1, 3, 8, 8), name="x").relu().reshape((1, 192)), 5)[0], [OLD, "m2", "m3", "m4"])
+    cut = next(one for target in report.targets for one in target.findings if one.rule == "ANE-SEGMENT-002")
+    having = [target.target for target in report.targets if cut.rule in {one.rule for one in target.findings}]
+    assert having == ["h14g", "h15", "h16g"]
+    costs = [found[1] for target in report.targets for one in target.findings if one.rule == cut.rule
+             if (found := re.search(r"predicted at ([\d.]+) µs", one.message)) is not None]  # fmt: skip
+    assert len(set(costs)) == len(having)
+    whole = shop_message(report, cut, having)
+    assert f"predicted at {min(costs, key=float)}-{max(costs, key=float)} µs" in whole
+    assert f"predicted at {costs[0]} µs" in shop_message(report, cut)
+
+
+def test_findings_that_differ_in_words_name_each_family() -> None:
+    early, late = (
+        msgspec.structs.replace(FOUND, target=target, message=f"it needs more; {target} is of the {family} family.")
+        for target, family in (("h13", "A13"), ("h14g", "A14"))
+    )
+    report = check(af.input((1, 4), name="x").relu(), [OLD, "m2"])
+    both = replace(
+        report,
+        targets=tuple(
+            replace(one, findings=(found,)) for one, found in zip(report.targets, (early, late), strict=True)
+        ),
+    )
+    text = shop_message(both, early, ["h13", "h14g"])
+    assert text == "it needs more; M1 is of the A13 family; M2 is of the A14 family."
+
+
+def test_a_smaller_graph_is_not_worse_for_having_fewer_operations() -> None:
+    x = af.input((1, 4), name="x")
+    longer, shorter = check(x.relu().relu(), OLD), check(x.relu(), OLD)
+    found = diff(longer, shorter)
+    assert found.targets[0].after.native < found.targets[0].before.native
+    assert not found.worse
+
+
+def test_constants_that_are_no_numbers_are_told() -> None:
+    weight = np.ones((4, 8), np.float32)
+    weight[1, 2:4] = np.nan
+    x = af.Tensor(build("input", {}, {"name": "x", "shape": (2, 8), "dtype": "fp32"}))
+    notes = check(af.Tensor(build("linear", {"x": x, "weight": Dense(weight)}, {})), OLD).notes
+    assert any(re.fullmatch(r"a constant of linear.* holds NaN in 2 of 32 elements", note) for note in notes)
+
+
+@pytest.mark.parametrize("word", ["guide ch. 4", "field-reports", "aneforge targets table", "m6-study"])
+def test_sources_are_explained_as_evidence_names_them(word: str) -> None:
+    found = explain(word.split())
+    assert (found.kind, found.name) == ("source", word.split(maxsplit=1)[0])
+    assert found == explain([word])
+
+
 def test_a_diff_keeps_the_order_that_was_asked_for() -> None:
     def report(width: int) -> Report:
         return check(af.input((1, 8, 1, width), name="x").relu(), [OLD, "m4", NEW, OLD])
@@ -394,7 +455,7 @@ def test_sample_values_of_states_are_said_to_be_left_out() -> None:
 
 
 def test_choices_are_listed_whole() -> None:
-    with pytest.raises(UnknownNameError, match="one of mil, netplist, mlpackage, program, text"):
+    with pytest.raises(UnknownNameError, match="known: mil, netplist, mlpackage, program, text"):
         compile_model(wide(), NEW, "onnx")
     with pytest.raises(UnknownNameError, match=r"some of reject, oversize, .*divergence, or none"):
         fail_on_words("all")

@@ -22,6 +22,7 @@ import aneforge as af
 from aneforge.cli import main
 from aneforge.cli.waiting import bar
 from aneforge.commands.evaluating import evaluate
+from aneforge.commands.model_and_targets import label_of
 from aneforge.errors import AneforgeError, BackendUnavailableError, GraphError
 from aneforge.evaluation import store
 from aneforge.evaluation.arrays import open_arrays
@@ -51,7 +52,7 @@ def test_a_data_set_on_two_chips() -> None:
     assert (summary.samples, summary.bad, found.failed) == (10, (), ())
     assert summary.float32 is not None
     assert (summary.float32.labelled, summary.float32.top1, summary.float32.top5) == (10, 1.0, 1.0)
-    assert [one.label for one in summary.chips] == [af.targets.resolve(one).name for one in (FIRST, SECOND)]
+    assert [one.label for one in summary.chips] == [label_of(af.targets.place_of(one)) for one in (FIRST, SECOND)]
     for chip in summary.chips:
         assert chip.scores.top1 == chip.agreement
         assert chip.error.largest is not None
