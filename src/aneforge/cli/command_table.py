@@ -96,9 +96,9 @@ SUMMARIES: Mapping[str, str] = {
 
 
 def help_of(command: Callable[..., None]) -> str:
-    """Return the help of a command: its docstring, with names of chips and targets filled in.
+    """Return the help of a command: its docstring, with names of chips and targets filled in, each example a line.
 
     >>> help_of(COMMANDS["targets"])
     'List targets and the chips that have them.'
     """
-    return (inspect.getdoc(command) or "").format(**EXAMPLES)
+    return (inspect.getdoc(command) or "").format(**EXAMPLES).replace("Examples:\n", "Examples:\n\n")

@@ -60,12 +60,19 @@ class Described(Protocol):
 class Parameter(Protocol):
     """A parameter of a command, as the framework has it."""
 
+    param_type_name: str
     default: object
     required: bool
     multiple: bool
     nargs: int
     callback: Callable[[object, object, object], object] | None
     process_value: Processing
+    display_type: Callable[..., str | None]
+    """How the type is called in the help; not in all releases."""
+
+
+WORDS = {"<int>": "N", "<int range>": "N", "<float>": "NUMBER", "<float range>": "NUMBER", "<str>": "TEXT"}
+"""What the help calls the types of options that have no word of their own; the framework uses names of Python."""
 
 
 def take_plainly(parameters: list[Any]) -> list[Any]:
@@ -74,7 +81,16 @@ def take_plainly(parameters: list[Any]) -> list[Any]:
         described = cast("Described | None", getattr(one, "type_descriptor", None))
         if described is not None and not isinstance(one.process_value, partial):
             one.process_value = partial(value_of, one, plain_type(described), one.process_value)
+            one.display_type = partial(call_type, one, one.display_type)
     return parameters
+
+
+def call_type(parameter: Parameter, framework: Callable[[object], str | None], ctx: object) -> str | None:
+    """Return how the help calls the type of a parameter; an argument's name says what it is."""
+    if parameter.param_type_name == "argument":
+        return None
+    text = framework(ctx)
+    return text if text is None else WORDS.get(text, text)
 
 
 def plain_type(described: Described) -> type[str | Path] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -444,6 +445,14 @@ def test_targets_are_called_by_a_chip_where_one_has_their_engine(
     assert "A14 (h13)" in shown
     assert "h14c" in shown
     assert "(h14c)" not in shown
+
+
+def test_help_is_in_words_and_every_example_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in COMMANDS:
+        assert main.run([*name.split(), "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert re.search(r" <\w+[^>]*>", shown) is None, name
+        assert all(line.strip() == "Examples:" for line in shown.splitlines() if "Examples:" in line), name
 
 
 def test_whoever_waits_reads_the_names_of_chips(model: Path) -> None:
