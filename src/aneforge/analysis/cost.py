@@ -19,7 +19,7 @@ from aneforge.analysis.machine import INTERVAL, Basis, Machine, machine_of
 from aneforge.analysis.work import NOTHING, LayerWork, Planned, ProgramWork, macs_of, work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.passes.kernels import kernel_of
-from aneforge.display import as_html
+from aneforge.display import as_html, number_of
 from aneforge.errors import GraphTypeError
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.precision import to_fp16
@@ -373,8 +373,9 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
     slow = sum(layer.aliased for layer in work.layers)
     if slow and machine.aliased_stream < machine.stream:
         notes.append(
-            f"{slow} products have a multiple of {model().aliased_channels.value:g} input channels: their weights are "
-            f"read at {machine.aliased_stream / 1e3:.0f} instead of {machine.stream / 1e3:.0f} GB/s"
+            f"{number_of(slow, 'product')} {'has' if slow == 1 else 'have'} a multiple of "
+            f"{model().aliased_channels.value:g} input channels: their weights are read at "
+            f"{machine.aliased_stream / 1e3:.0f} instead of {machine.stream / 1e3:.0f} GB/s"
         )
     if work.keeps_states and step_factor(resolve(work.target)) > 1:
         notes.append(DOUBTED_STEP)

@@ -211,7 +211,7 @@ def doubts_of(name: str, target: Target) -> Iterator[Label]:
         chips = ", ".join(evidence.on)
         yield Label(Exactness.MODELLED, f"{name} was not measured for this target, only on {chips} of the same tier")
     else:
-        yield Label(Exactness.MODELLED, f"{name} was not measured for this target: {evidence}")
+        yield Label(Exactness.MODELLED, f"{name} was not measured for this target: {str(evidence).removesuffix('.')}")
 
 
 def switch(target: Target, name: str) -> Value:
