@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from aneforge.analysis.files import model
+from aneforge.analysis.held_constants import HeldConstants
 from aneforge.analysis.heuristic import layer_size
 from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.memory.layout import extents_of
@@ -111,6 +112,8 @@ class LayerWork:
     """It reads nothing but inputs of its program and writes nothing but outputs."""
     idle: bool
     """It has no task: what it would copy lies where it must."""
+    shares_weights: bool = False
+    """Its constants are those of an earlier layer, which a program holds once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,11 @@ class ProgramWork:
     def macs(self) -> int:
         """All multiply-accumulates."""
         return sum(layer.macs for layer in self.layers)
+
+    @property
+    def held_bytes(self) -> int:
+        """The weights that it holds: those of several layers once."""
+        return sum(layer.weight_bytes for layer in self.layers if not layer.shares_weights)
 
     @property
     def dram_bytes(self) -> int:
@@ -216,6 +224,8 @@ class Counter:
         self.read: set[tuple[int, str]] = set()
         self.makers = {result.name: layer.segment for layer in compiled.program.layers for result in layer.results}
         self.leaving = frozenset(self.find_root(name) for name in leaving(compiled.program, self.makers))
+        self.constants = HeldConstants()
+        self.held: set[tuple[int, ...]] = set()
 
     def layer_work(self, layer: Layer) -> LayerWork:
         """Return the work of one layer."""
@@ -249,6 +259,7 @@ class Counter:
             element_class=self.classes.get(layer.kind.name),
             alone=self.alone(layer),
             idle=idle,
+            shares_weights=self.shares_weights(layer),
         )
 
     def readings(self, layer: Layer) -> tuple[int, int, int, int]:
@@ -301,6 +312,16 @@ class Counter:
         if layer.name in self.packed:
             return self.packed[layer.name]
         return sum(constant.nbytes for _, constant in layer.constants())
+
+    def shares_weights(self, layer: Layer) -> bool:
+        """Return whether an earlier layer has the constants of this one, packed alike."""
+        held = tuple(self.constants.number(constant) for _, constant in layer.constants())
+        if not held:
+            return False
+        key = (self.weights(layer), *held)
+        shared = key in self.held
+        self.held.add(key)
+        return shared
 
     def inside(self, layer: Layer, value: Value) -> bool:
         """Return whether a tensor that a layer reads was made by the same program; a part of an input was not."""

@@ -162,7 +162,7 @@ class TargetWriter:
             segments=len(program.segments),
             partitions=len(order.partitions),
             latency=latency_of(priced),
-            weight_bytes=sum(layer.weight_bytes for layer in work.layers),
+            weight_bytes=work.held_bytes,
             activation_bytes=sum(layer.dram_bytes + layer.reread_bytes for layer in work.layers),
             risk=risk.word,
             risk_reason=risk.reason,

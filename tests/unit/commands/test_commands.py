@@ -53,6 +53,19 @@ def test_every_form_is_written_and_read_back(tmp_path: Path, emit: str) -> None:
     assert list(af.load_model(made.path).inputs) == ["x"]
 
 
+def test_weights_that_steps_share_are_counted_once(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    taken, kept = (generator.standard_normal((32, 32)).astype(np.float16) for _ in range(2))
+    x, state = af.input((6, 32), name="x"), af.input((1, 32), name="state")
+    for step in range(6):
+        state = (x.slice_by_size((step, 0), (1, 32)).linear(taken) + state.linear(kept.copy())).tanh()
+    (found,) = check(state, "m1").targets
+    assert found.weight_bytes == taken.nbytes + kept.nbytes
+    af.save_mil(af.Graph({"y": state}), tmp_path / "net.mil")
+    written = sum(file.stat().st_size for file in (tmp_path / "net.mil").iterdir() if file.suffix == ".bin")
+    assert found.weight_bytes <= written < 2 * found.weight_bytes, "as the file holds them"
+
+
 def test_phases_are_kept_and_printed(tmp_path: Path) -> None:
     made = compile_model(small(), "m1", print_after="fold-padding", dump_phases=tmp_path / "phases")
     assert made.text is not None

@@ -26,6 +26,7 @@ from aneforge.analysis.divergence.judging import judge_program
 from aneforge.analysis.divergence.keys import affine_key, attributes_key, signature
 from aneforge.analysis.divergence.layouts import Layouts, rows_of
 from aneforge.analysis.divergence.possible import SQUARED
+from aneforge.analysis.held_constants import sample_array
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
@@ -108,8 +109,7 @@ class Numbering:
     def name_values(self, constant: Constant) -> str:
         """Return a name for values; whole constants are compared only where samples of them are equal."""
         values = constant.dense()
-        every = values.reshape(-1)
-        sample = every[:: max(1, every.size // SAMPLED)].tobytes()
+        sample = sample_array(values)
         alike = self.alike.setdefault((constant.type, sample), [])
         found = next((name for name, other in alike if has_equal_bits(values, other.dense())), None)
         if found is None:
@@ -322,8 +322,6 @@ class Numbering:
 
 
 PLAIN = Arithmetic().on_engine
-SAMPLED = 1024
-"""Elements of a constant that are looked at before all of them are."""
 BY_ROWS = frozenset({*reductions.FOR_TARGET, "reduce_max", "reduce_min"})
 """Reductions of real numbers whose results depend on the elements along their axes in a row, and on nothing else."""
 
