@@ -55,7 +55,8 @@ def time_product(device: CudaDevice, size: int, x: Array, w: Array) -> tuple[flo
     builder.plan.outputs = {"y": Multiplier(builder).matmul(left, right)}
     builder.plan.items[:0] = builder.begin()
     loaded: Any = device.load(builder.plan)
-    outputs, _ = loaded.run({"x": x[None], "w": w[None]})
+    loaded.start({"x": x[None], "w": w[None]})
+    outputs, _ = loaded.finish()
     wanted = matmul(x[:CHECKED], np.ascontiguousarray(w[:, :CHECKED]))
     different = int((wanted.view(np.uint16) != outputs["y"][0, :CHECKED, :CHECKED].view(np.uint16)).sum())
     times: list[float] = []

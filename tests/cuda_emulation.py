@@ -103,7 +103,7 @@ class EmulatedPlan:
         count = tensor.size * self.plan.samples * tensor.dtype.itemsize
         return self.arena[begin : begin + count].view(tensor.dtype).reshape(self.plan.samples, *tensor.shape)
 
-    def run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[Array]]:
+    def start(self, inputs: Mapping[str, Array]) -> None:
         plan = self.plan
         self.arena[:] = 0xA5
         for name, tensor in plan.inputs.items():
@@ -117,6 +117,9 @@ class EmulatedPlan:
                         self.view(tensor)[sample] = array
             else:
                 self.launch(item)
+
+    def finish(self) -> tuple[dict[str, Array], list[Array]]:
+        plan = self.plan
         states = ((f"state {name}", one) for name, one in plan.states.items())
         outputs = {name: self.view(tensor).copy() for name, tensor in (*plan.outputs.items(), *states)}
         return outputs, [self.arena[self.places[one] : self.places[one] + one.nbytes].copy() for one in plan.findings]

@@ -1,5 +1,6 @@
 """A module in the place of CuPy, without a GPU: memory that runs out, streams that capture, launches by the emulation.
 
+Launches run as late as a stream may leave them: when it is waited for, or when something is downloaded on it.
 What `engine.cuda.device` asks of CuPy is here and no more, so that its own code runs in tests.
 """
 
@@ -60,9 +61,11 @@ class FakeArray(np.ndarray[Any, Any]):
         return SimpleNamespace(ptr=self.ctypes.data)
 
     def set(self, values: Array, stream: Stream) -> None:
-        """Upload."""
+        """Upload what is there now, after what the stream has to do."""
         assert stream.entered
-        self[...] = values
+        held = values.copy()
+        stream.log.append(("upload", stream))
+        stream.waiting.append(lambda: self.__setitem__(..., held))
 
 
 class Graph:
@@ -72,10 +75,9 @@ class Graph:
         self.launches = launches
 
     def launch(self, stream: Stream) -> None:
-        """Run them."""
+        """Have a stream run them."""
         assert stream.entered
-        for launch in self.launches:
-            launch()
+        stream.waiting += self.launches
 
 
 class Stream:
@@ -84,8 +86,10 @@ class Stream:
     current: Stream
     """The one that was entered last."""
 
-    def __init__(self, **_: bool) -> None:
+    def __init__(self, log: list[tuple[str, Stream]]) -> None:
+        self.log = log
         self.entered = 0
+        self.waiting: list[Callable[[], None]] = []
         self.captured: list[Callable[[], None]] | None = None
 
     def __enter__(self) -> Self:
@@ -109,6 +113,9 @@ class Stream:
     def synchronize(self) -> None:
         """Wait, which a stream that captures cannot."""
         assert self.captured is None
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            one()
 
 
 class FakeCuPy:
@@ -120,7 +127,7 @@ class FakeCuPy:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.used = 0
-        self.downloads = 0
+        self.log: list[tuple[str, Stream]] = []
         attributes = {"SingleToDoublePrecisionPerfRatio": machine.ratio}
         device = SimpleNamespace(id=0, compute_capability=machine.capability, attributes=attributes)
         runtime = SimpleNamespace(
@@ -132,8 +139,8 @@ class FakeCuPy:
         )
         self.cuda = SimpleNamespace(
             Device=lambda: device,
-            Stream=Stream,
-            get_current_stream=Stream,
+            Stream=lambda **_: Stream(self.log),  # pyright: ignore[reportUnknownLambdaType]
+            get_current_stream=lambda: Stream(self.log),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
             nvrtc=SimpleNamespace(getVersion=lambda: machine.ask("nvrtc", (13, 0))),
             runtime=runtime,
@@ -170,7 +177,8 @@ class FakeCuPy:
     def asnumpy(self, array: FakeArray, stream: Stream) -> Array:
         """Download."""
         assert stream.entered
-        self.downloads += 1
+        stream.synchronize()
+        self.log.append(("download", stream))
         return np.array(array)
 
     def RawModule(self, **_: object) -> SimpleNamespace:  # noqa: N802 - CuPy's name

@@ -46,8 +46,8 @@ KEPT_JOBS = 2
 """Jobs whose programs a process keeps loaded, the ones that were used last."""
 BACKENDS = {"cpu": None, "cuda": "cuda"}
 """The backend of each device."""
-BATCHES_AT_A_TIME = {"cpu": 1, "cuda": 64}
-"""Batches of the program that run at a time."""
+BATCHES_AT_A_TIME = {"cpu": 1, "cuda": 256}
+"""Batches of the program that are handed over at a time; a GPU takes them in parts, one uploaded while another runs."""
 TURN = threading.Lock()
 """One shard at a time in a process: the engine uses its threads by itself."""
 

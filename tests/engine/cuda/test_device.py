@@ -68,7 +68,51 @@ def test_plans_run_as_graphs_with_one_download_of_every_result(machine: Callable
         assert dict(want.labels) == dict(got.labels[sample])
     assert len(executable.on_host) == 1
     per_run = 1 + 1 + len(executable.loaded(1)[0].plan.findings)  # the result, the operand of the layer on the host
-    assert fake.downloads == 2 * per_run  # two samples, then one
+    assert [what for what, _ in fake.log].count("download") == 2 * per_run  # two samples, then one
+
+
+def plain() -> Executable:
+    """Return a program that has no layer on the host."""
+    return prepare(build_program((af.input((1, 64, 2, 2), name="x") * 2.0).softmax(1), resolve("h16")))
+
+
+def test_the_next_samples_are_uploaded_while_those_before_run(machine: Callable[..., FakeCuPy]) -> None:
+    fake, ready = machine(Machine()), plain()
+    executable = DeviceExecutable(ready, CudaDevice())
+    executable.most = 2
+    values = drawn(8)
+    got = executable.run_many({"x": values}, {})
+    assert got.outputs["y"].tobytes() == np.stack([ready.run({"x": one}).outputs["y"] for one in values]).tobytes()
+    assert [dict(one) for one in got.labels] == [dict(ready.run({"x": one}).labels) for one in values]
+    steps = [step for place, step in enumerate(fake.log) if place == 0 or fake.log[place - 1] != step]
+    first, second = steps[0][1], steps[1][1]
+    assert first is not second
+    begin, turn = [("upload", first), ("upload", second)], [("download", first), ("upload", first)]
+    assert steps == [*begin, *turn, ("download", second), ("upload", second), ("download", first), ("download", second)]
+
+
+def test_where_memory_has_no_place_for_two_one_runs_after_the_other(machine: Callable[..., FakeCuPy]) -> None:
+    fake, ready = machine(Machine()), plain()
+    executable = DeviceExecutable(ready, CudaDevice())
+    executable.most = 2
+    executable.run_many({"x": drawn(2)}, {})
+    fake.machine.memory = fake.used + 100
+    values = drawn(6)
+    got = executable.run_many({"x": values}, {})
+    assert len({stream for _, stream in fake.log}) == 1
+    assert got.outputs["y"].tobytes() == np.stack([ready.run({"x": one}).outputs["y"] for one in values]).tobytes()
+
+
+def test_labels_of_layers_on_the_host_are_those_of_their_own_samples(machine: Callable[..., FakeCuPy]) -> None:
+    machine(Machine())
+    ready = small()
+    executable = DeviceExecutable(ready, CudaDevice())
+    executable.most = 1
+    values = drawn(4)
+    values[1] = np.inf
+    got = executable.run_many({"x": values}, {})
+    with np.errstate(all="ignore"):
+        assert [dict(one) for one in got.labels] == [dict(ready.run({"x": one}).labels) for one in values]
 
 
 def test_memory_goes_back_when_a_program_is_released(machine: Callable[..., FakeCuPy]) -> None:

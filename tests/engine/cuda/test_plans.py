@@ -116,7 +116,7 @@ def test_packed_operands_are_those_of_the_kernel(*, left: bool) -> None:
     packs, sums, norms, _ = Multiplier(builder).packed(lines, lines.places, left=left)
     builder.plan.inputs = {"x": given}
     loaded = EmulatedDevice().load(builder.plan)
-    loaded.run({"x": np.stack([weights, weights])})
+    loaded.start({"x": np.stack([weights, weights])})
     where = (weights.ravel(), lines.places, lines.lines, lines.steps)
     wanted = pack_lines(*where, left=left)
     assert wanted.shape == (1, -(-rows // GROUP), -(-depth // CHUNK))

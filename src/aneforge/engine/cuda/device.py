@@ -41,8 +41,12 @@ INSTALL = 'pip install "aneforge-open[cuda13]" for a driver of CUDA 13, "aneforg
 class Loaded(Protocol):
     """A plan on a device, ready to run many times."""
 
-    def run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[Array]]:
-        """Return outputs and states by name, and what was noted, buffer by buffer; inputs have an axis of samples."""
+    def start(self, inputs: Mapping[str, Array]) -> None:
+        """Begin a run, and do not wait for the device; inputs have an axis of samples. Layers on the host do run."""
+        ...
+
+    def finish(self) -> tuple[dict[str, Array], list[Array]]:
+        """Wait for the run; return outputs and states by name, and what was noted, buffer by buffer."""
         ...
 
     def release(self) -> None:
@@ -286,11 +290,10 @@ class CudaPlan:
         flat = self.arena[begin : begin + count].view(tensor.dtype)
         return flat.reshape(self.plan.samples, *tensor.shape)
 
-    def run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[Array]]:
-        """Run once: one upload, the graphs, one download."""
-        cupy, plan = self.device.cupy, self.plan
+    def start(self, inputs: Mapping[str, Array]) -> None:
+        """Begin a run: one upload, the graphs."""
         with self.stream:
-            for name, tensor in plan.inputs.items():
+            for name, tensor in self.plan.inputs.items():
                 if tensor.buffer in self.places and tensor.size:
                     self.view(tensor).set(np.ascontiguousarray(inputs[name], tensor.dtype), stream=self.stream)
             for part in self.parts:
@@ -298,6 +301,11 @@ class CudaPlan:
                     self.on_host(part)
                 else:
                     part.launch(self.stream)
+
+    def finish(self) -> tuple[dict[str, Array], list[Array]]:
+        """Wait for the run: one download."""
+        cupy, plan = self.device.cupy, self.plan
+        with self.stream:
             outputs = {
                 name: self.download(tensor)
                 for name, tensor in (
@@ -332,6 +340,7 @@ class CudaPlan:
         self.stream.synchronize()
 
     def release(self) -> None:
-        """Give its memory back."""
+        """Give its memory back, once nothing runs in it."""
+        self.stream.synchronize()
         self.parts = []
         self.arena = None

@@ -32,6 +32,8 @@ __all__ = ["DeviceExecutable", "DeviceRun"]
 
 MOST_SAMPLES = 64
 """Samples that run at a time where memory allows; more fill no device better."""
+MOST_LANES = 2
+"""How often a plan is loaded: one runs while what goes into the other comes."""
 KEPT_PLANS = 3
 """Plans that stay loaded, for different numbers of samples."""
 
@@ -76,13 +78,28 @@ class DeviceRun:
         return worst([part.label() for part in self.parts])
 
 
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A run that was started and not yet waited for."""
+
+    planned: Planned
+    loaded: Loaded
+    inputs: Mapping[str, Array]
+    states: Mapping[str, Array]
+    said: Mapping[str, Sequence[Label]]
+
+
 class DeviceExecutable:
-    """A program ready to run on a device."""
+    """A program ready to run on a device.
+
+    Where more samples come than run at a time and memory allows, a plan is loaded twice, each with a stream and memory
+    of its own: what goes in next is uploaded, and what came out before downloaded, while the device computes.
+    """
 
     def __init__(self, ready: Executable, device: Device) -> None:
         self.ready, self.device = ready, device
         self.kept: dict[object, Buffer] = {}
-        self.plans: dict[int, tuple[Planned, Loaded]] = {}
+        self.plans: dict[int, tuple[Planned, list[Loaded]]] = {}
         self.most = MOST_SAMPLES
 
     @property
@@ -91,8 +108,8 @@ class DeviceExecutable:
         planned, _ = self.loaded(1)
         return tuple(f"{one.layer} ({one.operation}): {one.reason}" for one in planned.plan.host_steps)
 
-    def loaded(self, samples: int) -> tuple[Planned, Loaded]:
-        """Return the plan for a number of samples, loaded.
+    def loaded(self, samples: int) -> tuple[Planned, list[Loaded]]:
+        """Return the plan for a number of samples, loaded once or twice.
 
         Raises:
             BackendUnavailableError: The memory does not suffice.
@@ -102,11 +119,12 @@ class DeviceExecutable:
             needed = self.device.needed_memory(planned.plan)
             while self.plans and (len(self.plans) >= KEPT_PLANS or needed > self.device.free_memory()):
                 _, old = self.plans.pop(next(iter(self.plans)))
-                old.release()
+                for one in old:
+                    one.release()
             free = self.device.free_memory()
             if needed > free:
                 raise too_little_memory(samples, needed, free)
-            self.plans[samples] = (planned, self.device.load(planned.plan))
+            self.plans[samples] = (planned, [self.device.load(planned.plan)])
         return self.plans[samples]
 
     def run_many(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> DeviceRun:
@@ -115,41 +133,73 @@ class DeviceExecutable:
         if states:
             return self.one_by_one(inputs, states, count)
         found: list[DeviceRun] = []
+        flying: list[Flight] = []
         done = 0
         while done < count:
             now = min(count - done, self.most)
             now = 1 << (now.bit_length() - 1)  # few sizes, so few plans
+            if flying and flying[0].planned.plan.samples != now:  # the plan may have to make room for another
+                found += map(self.finish, flying)
+                flying = []
             try:
-                found.append(self.run_part({name: one[done : done + now] for name, one in inputs.items()}, {}, now))
+                lane = self.free_lane(now, flying)
             except BackendUnavailableError:
                 if now == 1:
                     raise
                 self.most = now // 2
                 continue
+            if lane is None:
+                found.append(self.finish(flying.pop(0)))
+                continue
+            flying.append(self.start(lane, {name: one[done : done + now] for name, one in inputs.items()}, {}, now))
             done += now
-        return join(found)
+        return join([*found, *map(self.finish, flying)])
+
+    def free_lane(self, samples: int, flying: Sequence[Flight]) -> Loaded | None:
+        """Return a plan in which nothing runs, loaded a second time where memory allows; None where there is none.
+
+        Raises:
+            BackendUnavailableError: The memory does not suffice for one.
+        """
+        planned, lanes = self.loaded(samples)
+        for lane in lanes:
+            if all(one.loaded is not lane for one in flying):
+                return lane
+        if len(lanes) == MOST_LANES or self.device.needed_memory(planned.plan) > self.device.free_memory():
+            return None
+        try:
+            lanes.append(self.device.load(planned.plan))
+        except BackendUnavailableError:  # the memory lies in pieces, or others took it
+            return None
+        return lanes[-1]
 
     def one_by_one(self, inputs: Mapping[str, Array], states: Mapping[str, Array], count: int) -> DeviceRun:
         """Run samples one after the other, each on the states that the one before left."""
         found: list[DeviceRun] = []
         held = {name: np.asarray(one)[None] for name, one in states.items()}
         for place in range(count):
-            found.append(self.run_part({name: one[place : place + 1] for name, one in inputs.items()}, held, 1))
+            _, lanes = self.loaded(1)
+            sample = {name: one[place : place + 1] for name, one in inputs.items()}
+            found.append(self.finish(self.start(lanes[0], sample, held, 1)))
             held = dict(found[-1].states)
         return join(found)
 
-    def run_part(self, inputs: Mapping[str, Array], states: Mapping[str, Array], samples: int) -> DeviceRun:
-        """Run as many samples as a plan takes."""
-        planned, loaded = self.loaded(samples)
+    def start(self, lane: Loaded, inputs: Mapping[str, Array], states: Mapping[str, Array], samples: int) -> Flight:
+        """Begin a run of as many samples as a plan takes."""
+        planned, _ = self.loaded(samples)
         self.give_warnings()
-        for noted in planned.noted:
-            if noted.host is not None:
-                noted.host.clear()
-        given = {**inputs, **{f"state {name}": one for name, one in states.items()}}
-        outputs, notes = loaded.run(given)
+        on_host = {noted.layer: noted.host for noted in planned.noted if noted.host is not None}
+        for said in on_host.values():
+            said.clear()
+        lane.start({**inputs, **{f"state {name}": one for name, one in states.items()}})
+        return Flight(planned, lane, inputs, states, {name: tuple(said) for name, said in on_host.items()})
+
+    def finish(self, flight: Flight) -> DeviceRun:
+        """Wait for a run."""
+        outputs, notes = flight.loaded.finish()
         program = self.ready.program
-        part = part_of(planned, notes)
-        self.expect_none_refused(part, inputs, states)
+        part = part_of(flight.planned, notes, flight.said)
+        self.expect_none_refused(part, flight.inputs, flight.states)
         return DeviceRun(
             {port.name: outputs[port.name] for port in program.outputs},
             {state.name: outputs[f"state {state.name}"] for state in program.states},
@@ -181,13 +231,14 @@ class DeviceExecutable:
 
     def release(self) -> None:
         """Give memory back."""
-        for _, loaded in self.plans.values():
-            loaded.release()
+        for _, lanes in self.plans.values():
+            for lane in lanes:
+                lane.release()
         self.plans.clear()
         self.kept.clear()
 
 
-def part_of(planned: Planned, found: list[Array]) -> Part:
+def part_of(planned: Planned, found: list[Array], said: Mapping[str, Sequence[Label]]) -> Part:
     """Return what a run noted, given the buffers of its findings."""
     samples, rest = planned.plan.samples, iter(found)
     words = next(rest).view(np.uint32) if planned.words else np.zeros(0, np.uint32)
@@ -195,7 +246,7 @@ def part_of(planned: Planned, found: list[Array]) -> Part:
         next(rest)  # least magnitudes, which products alone look at
     wide = next(rest).view(np.float64) if planned.wide else np.zeros(0)
     notes = Notes(words.reshape(-1, samples + 1), wide.reshape(-1, samples))
-    return Part(planned, notes, {one.layer: tuple(one.host) for one in planned.noted if one.host is not None})
+    return Part(planned, notes, said)
 
 
 def join(runs: list[DeviceRun]) -> DeviceRun:

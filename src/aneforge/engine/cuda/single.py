@@ -70,7 +70,8 @@ def run_operation(
     plan.items[:0] = builder.begin()
     loaded = device.load(plan)
     try:
-        outputs, _ = loaded.run(fed)
+        loaded.start(fed)
+        outputs, _ = loaded.finish()
     finally:
         loaded.release()
     return tuple(np.asarray(outputs[name]) for name in plan.outputs)
