@@ -157,7 +157,7 @@ def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
     """Print a row for every chip and context."""
     from aneforge.cli.terminal import plain_table, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.headline import in_shop_words  # noqa: PLC0415 - as above
-    from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
+    from aneforge.report.numbers import bytes_text, energy_text  # noqa: PLC0415 - as above
 
     columns = ["prog", "weights", "context", "cache", "first token", "tokens/s", "on chip", "mJ/token"]
     table = plain_table(["chip", *columns], columns)
@@ -173,7 +173,7 @@ def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
                 time_of(prefill),
                 rate_of(decode),
                 "-" if decode is None else bytes_text(max(run.peak for run in (decode, prefill) if run is not None)),
-                "-" if decode is None or decode.energy is None else f"{decode.energy.millijoules:.0f}",
+                "-" if decode is None or decode.energy is None else energy_text(decode.energy.millijoules),
             )
     out.print(table)
     for chip in chips:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.packages import expect_package
 from aneforge.report.html.page import digest
-from aneforge.report.numbers import bytes_text, time_text
+from aneforge.report.numbers import bytes_text, energy_text, time_text
 
 if TYPE_CHECKING:
     from aneforge.llm.planning import DecoderPlan
@@ -42,6 +42,7 @@ def plan_html(plan: DecoderPlan) -> str:
         style_hash=digest(STYLE).removeprefix("sha256-"),
         bytes=bytes_text,
         time=time_text,
+        energy=energy_text,
         times=interval_text,
         share=share_text,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aneforge.report.model import Latency
 
-__all__ = ["NO_PROGRAM", "bytes_text", "interval_text", "latency_text", "percent_text", "time_text"]
+__all__ = ["NO_PROGRAM", "bytes_text", "energy_text", "interval_text", "latency_text", "percent_text", "time_text"]
 
 NO_PROGRAM = "no program needed"
 """What stands for the time of a model whose outputs are its inputs: no program, and no call."""
@@ -50,6 +50,15 @@ def time_text(microseconds: float) -> str:
     while value >= 999.5 and len(units) > 1:
         value, units = value / 1000, units[1:]
     return f"{value:.0f} {units[0]}" if value >= 99.95 else f"{value:.1f} {units[0]}"
+
+
+def energy_text(millijoules: float) -> str:
+    """Return millijoules for people, with two digits at least.
+
+    >>> energy_text(1234.5), energy_text(4.44), energy_text(0.0312)
+    ('1234', '4.4', '0.031')
+    """
+    return f"{millijoules:.0f}" if millijoules >= 9.95 else f"{millijoules:.2g}"
 
 
 def interval_text(low: float, high: float, unit: str) -> str:
