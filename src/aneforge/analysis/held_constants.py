@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldConstants", "sample_array"]
 
-SAMPLED = 1024
+SAMPLED = 64
 """Elements of a constant that are looked at before all of them are."""
 
 
@@ -25,7 +25,7 @@ def sample_array(values: Array) -> bytes:
 
     >>> import numpy as np
     >>> sample_array(np.full(4, 64, np.int8)), len(sample_array(np.zeros((64, 64), np.int8)))
-    (b'@@@@', 1024)
+    (b'@@@@', 64)
     """
     return values.flat[:: max(1, values.size // SAMPLED)].tobytes()
 
