@@ -205,3 +205,17 @@ def test_what_takes_several_steps_is_not_ready() -> None:
     assert ready_matmul((3, 4), 5, After(start=np.zeros(2))) is None
     assert ready_convolution((1, 2, 4, 4), (3, 2, 3, 3), {}, After(order=(0, 2, 3, 1)), winograd=False) is None
     assert ready_convolution((1, 2, 4, 4, 4), (3, 2, 3, 3, 3), {}, After(), winograd=False) is None
+
+
+@on_every_path
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_last_regions_are_shared_by_rows(path: str, threads: int) -> None:
+    generator = np.random.default_rng(threads)
+    left, right = (generator.standard_normal(shape).astype(np.float16) for shape in ((100, 24), (24, 5 * 48 - 7)))
+    ready = ready_matmul((100, 233), 24, After())
+    assert ready is not None
+    with using(path=path, threads=threads):
+        found, seen = ready(left, right, PLAIN)
+    wanted = golden.matmul(left, right)
+    assert_same_bits(found, wanted)
+    assert seen == noted(wanted, wanted.astype(np.float16).view(np.uint16))

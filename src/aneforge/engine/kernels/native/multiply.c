@@ -23,6 +23,8 @@
 #define TASKS_PER_THREAD 6
 #define REGIONS_PER_THREAD 3
 #define LEAST_TASK_ROWS 64
+/* The same where a region is shared that would be the last one. */
+#define LEAST_LAST_ROWS 32
 /* Parts of the channels of a convolution of every channel by itself. */
 #define PARTS_PER_THREAD 8
 /* Panels of a task from which on sorting steps pays: it costs as much as a quarter of a panel or so. */
@@ -199,7 +201,12 @@ static bool cut(struct plan *plan, const struct path *path, int32_t threads) {
     const int64_t row_tasks = greater(smaller(wanted, plan->rows / LEAST_TASK_ROWS), 1);
     plan->task_rows = divided_up(divided_up(plan->rows, row_tasks), PANEL_ROWS) * PANEL_ROWS;
     plan->row_tasks = divided_up(plan->rows, plan->task_rows);
-    plan->tasks = regions * plan->row_tasks;
+    /* What is left over when every thread has had as many regions is shared by rows, so that no thread waits for another. */
+    const int64_t left = plan->row_tasks == 1 ? regions % threads : 0, parts = smaller(threads, plan->rows / LEAST_LAST_ROWS);
+    plan->whole_regions = left && parts > 1 ? regions - left : regions;
+    plan->last_rows = divided_up(divided_up(plan->rows, greater(parts, 1)), PANEL_ROWS) * PANEL_ROWS;
+    plan->last_row_tasks = divided_up(plan->rows, plan->last_rows);
+    plan->tasks = plan->whole_regions * plan->row_tasks + (regions - plan->whole_regions) * plan->last_row_tasks;
     plan->panel_bytes = panel_size(plan, path->limit_bytes);
     plan->packed_bytes = (size_t)(plan->groups * plan->panels * plan->blocks) * plan->panel_bytes;
     return true;

@@ -240,10 +240,14 @@ static bool run_dots(const struct plan *plan, struct worker *worker) {
 
 static void run_task(const struct plan *plan, struct worker *worker, int64_t task) {
     struct region *const region = &worker->region;
-    const int64_t row_task = task % plan->row_tasks;
-    const int64_t across = task / plan->row_tasks % plan->regions_across;
-    const int64_t down = task / plan->row_tasks / plan->regions_across % plan->regions_down;
-    const int64_t image = task / plan->row_tasks / plan->regions_across / plan->regions_down;
+    const int64_t late = task - plan->whole_regions * plan->row_tasks; /* not negative for one of fewer rows */
+    const int64_t row_tasks = late < 0 ? plan->row_tasks : plan->last_row_tasks;
+    const int64_t task_rows = late < 0 ? plan->task_rows : plan->last_rows;
+    const int64_t number = late < 0 ? task / row_tasks : plan->whole_regions + late / row_tasks;
+    const int64_t row_task = (late < 0 ? task : late) % row_tasks;
+    const int64_t across = number % plan->regions_across;
+    const int64_t down = number / plan->regions_across % plan->regions_down;
+    const int64_t image = number / plan->regions_across / plan->regions_down;
     region->batch = image / plan->groups;
     region->group = image % plan->groups;
     region->first_row = down * plan->region_rows;
@@ -251,13 +255,13 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
     region->rows = (int32_t)at_most(plan->down.out - region->first_row, plan->region_rows);
     region->columns = (int32_t)at_most(plan->across.out - region->first_column, plan->region_columns);
     region->scale = plan->layout == LAYOUT_WINOGRAD ? 2 : 1;
-    const bool known = plan->blocks == 1 && worker->converted == task / plan->row_tasks;
+    const bool known = plan->blocks == 1 && worker->converted == number;
     if (!known) set_vectors(plan, region);
     if (takes_dots(plan) && run_dots(plan, worker)) return;
-    const int64_t first_row = row_task * plan->task_rows;
-    const int64_t end_row = at_most(first_row + plan->task_rows, plan->rows);
-    const bool sorted = HAS_FLOATS && (plan->task_rows + PANEL_ROWS - 1) / PANEL_ROWS >= plan->least_panels;
-    worker->converted = task / plan->row_tasks;
+    const int64_t first_row = row_task * task_rows;
+    const int64_t end_row = at_most(first_row + task_rows, plan->rows);
+    const bool sorted = HAS_FLOATS && (task_rows + PANEL_ROWS - 1) / PANEL_ROWS >= plan->least_panels;
+    worker->converted = number;
     for (int64_t block = 0; block < plan->blocks; block++) {
         if (!known) convert_block(plan, worker, block, sorted);
         for (int64_t row = first_row; row < end_row; row += PANEL_ROWS) {

@@ -99,6 +99,7 @@ struct plan {
     int64_t block_channels, blocks;
     int64_t region_rows, region_columns, regions_down, regions_across;
     int64_t task_rows, row_tasks, tasks;
+    int64_t whole_regions, last_rows, last_row_tasks; /* regions after the first ones have tasks of fewer rows */
     int64_t panels;       /* of one group */
     int32_t panel_room;   /* rows of the largest panel */
     int32_t least_panels; /* of a task, from which on it pays to sort steps */
