@@ -65,6 +65,16 @@ def test_a_bias_is_where_the_sum_starts() -> None:
     assert one_output(lowered(convolution(1.0, -0.5), "h16g"), x).item() == 2050.0
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_sums_of_rows_start_at_a_bias_of_their_own(rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    x, weight, bias = (generator.standard_normal(shape).astype(np.float16) for shape in ((rows, 40), (7, 40), (7,)))
+    program = build_program(af.input(x.shape, name="x").linear(Dense(weight), Dense(bias)), af.targets.Family.A16)
+    expected = golden.matmul(x, weight.T, bias.astype(np.float64))
+    for _ in range(2):
+        np.testing.assert_array_equal(one_output(program, x).astype(np.float64), expected)
+
+
 def test_a_fused_gain_rounds_once_and_says_that_it_is_modelled() -> None:
     x = np.array([1024.0, 1025.0]).reshape(1, 2, 1, 1)
     graph = convolution(1.0, None) * 0.25

@@ -13,6 +13,7 @@ and are labelled modelled. Measured: a row of eight integers is exact to 2,048, 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def mean(x: Array, axes: Axes, adder: AdderChoice) -> Array:
 
 def reciprocal_count(x: Array, axes: Axes) -> float:
     """Return 1 / n in fp32."""
-    return float(np.float32(1.0) / np.float32(np.prod([x.shape[axis] for axis in axes], dtype=np.int64)))
+    return float(np.float32(1.0) / np.float32(math.prod(x.shape[axis] for axis in axes)))
 
 
 def squares(numbers: Array) -> Array:

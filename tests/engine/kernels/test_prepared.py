@@ -15,7 +15,7 @@ from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.kernels.elements import table_of
 from aneforge.engine.kernels.library import using
 from aneforge.engine.kernels.prepared import PLAIN, After, Seen, Through, ready_convolution, ready_matmul, ready_pairs
-from kernel_checks import assert_same_bits, on_every_path, tensors
+from kernel_checks import assert_same_bits, needs_kernels, on_every_path, tensors
 
 Array = npt.NDArray[Any]
 TABLE = table_of(ACTIVATIONS["gelu"])
@@ -219,3 +219,21 @@ def test_the_last_regions_are_shared_by_rows(path: str, threads: int) -> None:
     wanted = golden.matmul(left, right)
     assert_same_bits(found, wanted)
     assert seen == noted(wanted, wanted.astype(np.float16).view(np.uint16))
+
+
+@needs_kernels
+def test_operands_are_read_anew_unless_nobody_can_write_to_them() -> None:
+    ready = ready_convolution((1, 2, 1, 3), (2, 2, 1, 1), {}, After(), winograd=False)
+    assert ready is not None
+    images, kernels = np.ones((1, 2, 1, 3), np.float16), np.ones((2, 2, 1, 1), np.float16)
+    turned = kernels.transpose(1, 0, 2, 3)  # a copy is made of it
+    turned.flags.writeable = False
+    for seen in (kernels, turned):
+        kernels[:] = 1
+        assert ready(images, seen, PLAIN)[0].tolist() == [[[[2.0] * 3]] * 2]
+        kernels[:] = 2
+        assert ready(images, seen, PLAIN)[0].tolist() == [[[[4.0] * 3]] * 2]
+    constant = kernels.copy()
+    constant.flags.writeable = False
+    for _ in range(2):
+        assert ready(images, constant, PLAIN)[0].tolist() == [[[[4.0] * 3]] * 2]

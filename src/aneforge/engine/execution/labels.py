@@ -128,7 +128,7 @@ class Labels:
     def doubts(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> list[Label]:
         """Return the doubts that values add, given the operands and the largest magnitude of each."""
         doubts: list[Label] = []
-        infinite = any(one >= FP16_INFINITY for one in magnitudes)
+        infinite = max(magnitudes, default=0.0) >= FP16_INFINITY
         if self.special and infinite:
             doubts.append(SPECIAL)
         if self.doubtful is not None:

@@ -11,6 +11,7 @@ for, whether they stream or fold; the activations that meet them where they stre
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Layer, Stage
-    from aneforge.engine.kernels.prepared import Run, Seen, Through
+    from aneforge.engine.kernels.prepared import After, Run, Seen, Through
     from aneforge.engine.products import Products
     from aneforge.targets import Target
 
@@ -127,6 +128,8 @@ class Product:
             window = window_of(x[2:], weight[2:], attributes)
             return kernels.prepared.ready_convolution(x, weight, window, after, winograd=self.winograd)
         single = all(one is None or one.size == 1 for one in (self.start, gain, offset))
+        if self.call.op == "linear" and not single:
+            return ready_linear(x, weight, after)
         # Rows of several matrices that meet one weight are better one product with more rows.
         ranks = (2,) if self.call.op == "linear" else range(2, len(shape) + 1)
         if self.call.op not in MATRIX_PRODUCTS or not single or len(x) not in ranks or len(weight) < 2:
@@ -140,6 +143,21 @@ class Product:
             return multiply(*matrices(left, right, **flags), through)
 
         return run
+
+
+def ready_linear(x: tuple[int, ...], weight: tuple[int, ...], after: After) -> Run | None:
+    """Return rows times a weight with a number for each output: those are the rows of the product turned round."""
+    if len(x) != 2 or after.order is not None:
+        return None
+    turned = replace(after, order=(1, 0))
+    multiply = kernels.prepared.ready_matmul((weight[0], x[0]), x[1], turned)
+    if multiply is None:
+        return None
+
+    def run(rows: Array, matrix: Array, through: Through) -> tuple[Array, Seen]:
+        return multiply(matrix, rows.T, through)
+
+    return run
 
 
 class Turned(TypedDict):

@@ -51,7 +51,7 @@ __all__ = [
 
 SHORTEST_RUN = 32
 """Runs of pairs shorter than this are copied together first: starting one costs as much as some elements."""
-CONVERSIONS = {"float32": "aneforge_from_float", "float64": "aneforge_from_double"}
+CONVERSIONS = {np.dtype(np.float32): "aneforge_from_float", np.dtype(np.float64): "aneforge_from_double"}
 
 
 class Pair(IntEnum):
@@ -100,7 +100,7 @@ def to_fp16(values: Array) -> npt.NDArray[np.float16]:
     Raises:
         GraphTypeError: The numbers are of another type.
     """
-    function = CONVERSIONS.get(values.dtype.name)
+    function = CONVERSIONS.get(values.dtype)
     if function is None:
         raise GraphTypeError("this conversion takes wide numbers", seen=values.dtype, limit="float32 or float64")
     if not available():

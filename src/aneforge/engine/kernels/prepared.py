@@ -11,6 +11,7 @@ import ctypes
 import math
 import struct
 from dataclasses import field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from aneforge.engine.golden import Window
 
     Array = npt.NDArray[Any]
+    Bits = npt.NDArray[np.uint16]
     Shape = tuple[int, ...]
     Run = Callable[[Array, Array, "Through"], tuple[Array, "Seen"]]
 
@@ -89,6 +91,7 @@ Noted = ctypes.c_int64 * 3
 """As many as `ANEFORGE_SEEN` of kernels.h."""
 
 
+@cache
 def magnitude(bits: int) -> float:
     """Return a magnitude; of what a product gives, infinity is the largest, and it is read as 2^16."""
     return 65536.0 if bits >= 0x7C00 else struct.unpack("<e", bits.to_bytes(2, "little"))[0]
@@ -118,6 +121,30 @@ def results(shape: Shape, order: Shape | None) -> tuple[npt.NDArray[np.uint16], 
     return out, out.transpose(np.argsort(order))
 
 
+class Operand:
+    """The bits of an operand and where they lie; those of a constant, which nobody can write to, are found once."""
+
+    __slots__ = ("known", "operation", "shape")
+
+    def __init__(self, operation: str, shape: Shape | None = None) -> None:
+        self.operation = operation
+        self.shape = shape
+        """Which shape its bits are given; None for its own."""
+        self.known: tuple[Array, Bits, ctypes.c_void_p] | None = None
+
+    def find(self, given: Array) -> tuple[Bits, ctypes.c_void_p]:
+        """Return the bits, side by side where they are given a shape, and their address."""
+        known = self.known
+        if known is None or known[0] is not given:
+            bits = bits_of(self.operation, given)
+            if self.shape is not None:
+                bits = np.ascontiguousarray(bits).reshape(self.shape)
+            known = (given, bits, address(bits))
+            if not given.flags.writeable and np.may_share_memory(bits, given):  # a copy would grow old
+                self.known = known
+        return known[1], known[2]
+
+
 @dataclass(frozen=True, slots=True)
 class ReadyMatmul:
     """Matrix products of given shapes: left [..., M, K] times right [..., K, N], the leading axes broadcast."""
@@ -128,18 +155,21 @@ class ReadyMatmul:
     start: Array | None
     gain: Array | None
     offset: Array | None
+    left: Operand
+    right: Operand
     templates: dict[tuple[Shape, Shape], tuple[Matmul, list[Array]]] = field(default_factory=dict[Any, Any])
     """By the strides of the operands: the call without addresses, and the places that it points to."""
 
-    def __call__(self, left: Array, right: Array, through: Through) -> tuple[Array, Seen]:
+    def __call__(self, first: Array, second: Array, through: Through) -> tuple[Array, Seen]:
         """Return the product of fp16 matrices and what was noted of it."""
+        (left, left_address), (right, right_address) = self.left.find(first), self.right.find(second)
         key = (left.strides, right.strides)
         if key not in self.templates:
             self.templates[key] = self.template(left, right)
         given = Matmul.from_buffer_copy(self.templates[key][0])
         out, _ = results(self.shape, self.after.order)
         noted = Noted()
-        given.left, given.right, given.out = address(left), address(right), address(out)
+        given.left, given.right, given.out = left_address, right_address, address(out)
         given.seen = ctypes.addressof(noted)
         set_through(given, through)
         call("aneforge_run_matmul", ctypes.byref(given))
@@ -183,20 +213,19 @@ def set_through(given: Matmul | Convolution | Pairs, through: Through) -> None:
     given.table = None if through.table is None else address(through.table)
 
 
-def ready_matmul(shape: Shape, depth: int, after: After) -> Run | None:
-    """Return matrix products with results of a shape, None where the kernels have them only step by step."""
+def ready_matmul(
+    shape: Shape, depth: int, after: After, *, left: Shape | None = None, right: Shape | None = None
+) -> Run | None:
+    """Return matrix products with results of a shape, None where the kernels have them only step by step.
+
+    Operands that come in other shapes are given those of `left` and `right`.
+    """
     outs = element_strides(results(shape, after.order)[1])
     if not depth or not math.prod(shape) or 1 not in outs[-2:] or not all_fit(after, shape[-2]):
         return None
     start = None if after.start is None else row_numbers(golden.bias_operand(after.start), shape[-2])
-    ready = ReadyMatmul(
-        shape, depth, after, start, row_numbers(after.gain, shape[-2]), row_numbers(after.offset, shape[-2])
-    )
-
-    def run(left: Array, right: Array, through: Through) -> tuple[Array, Seen]:
-        return ready(bits_of("matmul", left), bits_of("matmul", right), through)
-
-    return run
+    gain, offset = row_numbers(after.gain, shape[-2]), row_numbers(after.offset, shape[-2])
+    return ReadyMatmul(shape, depth, after, start, gain, offset, Operand("matmul", left), Operand("matmul", right))
 
 
 def ready_convolution(x: Shape, weight: Shape, window: Window, after: After, *, winograd: bool) -> Run | None:
@@ -238,13 +267,14 @@ def ready_convolution(x: Shape, weight: Shape, window: Window, after: After, *, 
         gain_row=1,
     )
     kept = (start, gain, offset)  # the template has their addresses alone
+    first, second = Operand("conv", weight), Operand("conv", x)
 
     def run(images: Array, kernels: Array, through: Through) -> tuple[Array, Seen]:
         _ = kept
-        left, right = np.ascontiguousarray(bits_of("conv", kernels)), np.ascontiguousarray(bits_of("conv", images))
+        (_left, left), (_right, right) = first.find(kernels), second.find(images)  # copies stay until the call is done
         given = Convolution.from_buffer_copy(template)
         out, noted = np.empty(shape, np.uint16), Noted()
-        given.kernels, given.images, given.out = address(left), address(right), address(out)
+        given.kernels, given.images, given.out = left, right, address(out)
         given.seen = ctypes.addressof(noted)
         set_through(given, through)
         call("aneforge_run_convolution", ctypes.byref(given))
@@ -263,12 +293,12 @@ def ready_pointwise(x: Shape, weight: Shape, after: After) -> Run | None:
     places = math.prod(x[2:])
     if after.order is not None and len(x) != 3:
         return None
-    multiply = ready_matmul((x[0], weight[0], places), weight[1], after)
+    multiply = ready_matmul((x[0], weight[0], places), weight[1], after, left=weight[:2], right=(x[0], x[1], places))
     if multiply is None:
         return None
 
     def run(images: Array, kernels: Array, through: Through) -> tuple[Array, Seen]:
-        found, seen = multiply(kernels.reshape(weight[:2]), images.reshape(x[0], x[1], places), through)
+        found, seen = multiply(kernels, images, through)
         return (found if after.order is not None else found.reshape(x[0], weight[0], *x[2:])), seen
 
     return run
