@@ -42,7 +42,7 @@ def _quiet() -> Generator[None]:
 
 
 def expect_golden(
-    name: str, given: Mapping[str, Array], constants: Mapping[str, Array], attributes: Mapping[str, Any]
+    name: str, given: Mapping[str, Array], constants: Mapping[str, Array | None], attributes: Mapping[str, Any]
 ) -> None:
     """Compare an operation on a few samples, bit for bit."""
     target, complete = resolve("h16"), find_op(name).complete(attributes)
@@ -74,6 +74,7 @@ def test_no_operation_that_a_program_has_goes_to_the_host() -> None:
     [
         *("affine", "crop_resize", "dynamic_slice", "fps", "gather", "gather_along_axis", "gather_hw", "gather_nd"),
         *("local_response_norm", "minmax_norm", "radius_search", "resample", "scaled_elementwise", "slice_update"),
+        *("dequantize", "quantize"),
     ],
 )
 def test_adversarial_numbers(name: str) -> None:
@@ -105,6 +106,17 @@ def test_copies_move_the_bits_of_what_is_no_number() -> None:
     expect_golden("gather", {"indices": indices}, {"x": table}, {"axis": 0})
     expect_golden("dynamic_slice", {"x": np.stack([table, table]), "begin": indices[:, :1]}, {}, {"size": 3})
     expect_golden("slice_update", {"update": indices[:, :1]}, {"x": np.zeros(3, np.int32)}, {"begin": [1], "end": [2]})
+
+
+def test_channels_are_quantised_by_scales_of_their_own() -> None:
+    scale = np.array([0.1, 2.0**-24, 65504.0], np.float16)
+    x = np.stack([np.roll(SPECIAL, 1).reshape(2, 3, 2), SPECIAL.reshape(2, 3, 2)])
+    zero = np.array([-5, 0, 127], np.int8)
+    for axis in (1, -2):
+        attributes = {"output_dtype": "int8", "axis": axis}
+        expect_golden("quantize", {"input": x}, {"scale": scale, "zero_point": zero}, attributes)
+        codes = np.arange(-128, 124, 21, dtype=np.int8).reshape(1, 2, 3, 2)
+        expect_golden("dequantize", {"input": codes}, {"scale": scale, "zero_point": None}, {"axis": axis})
 
 
 def gathered() -> af.Tensor:

@@ -48,6 +48,8 @@ __all__ = ["Operations"]
 EVERY = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
 BYTES: Mapping[int, int] = {1: 256, 2: FP16_PATTERNS}
 """How many numbers there are of so many bytes."""
+MOST_TABLES = 256
+"""Tables of one operation, one for every channel: 32 MiB where results are fp16."""
 INDEXED = {
     "gather": "indices",
     "gather_along_axis": "indices",
@@ -259,19 +261,31 @@ class Operations:
             if found.op.name == "cast" and isinstance(x, Tensor):
                 return (lay_out_cast(x, AttributeReader(attributes).text("dtype")),)
             raise UnsuitedError(f"a table of {getattr(x, 'dtype', 'constants')}")
-        if any(np.size(cast("Array", one)) != 1 for one in rest.values() if one is not None):
-            raise UnsuitedError("one table for every channel")
+        known = {other: None if one is None else np.ravel(cast("Array", one)) for other, one in rest.items()}
+        channels = max([1, *(one.size for one in known.values() if one is not None)])
+        if channels > MOST_TABLES:
+            raise UnsuitedError(f"{channels} tables, one for every channel")
         every = np.arange(BYTES[x.dtype.itemsize], dtype=np.uint8 if x.dtype.itemsize == 1 else np.uint16).view(
             np.uint8 if x.dtype == np.bool_ else x.dtype
         )
         numbers = every.astype(np.bool_) if x.dtype == np.bool_ else every
-        single = {other: None if one is None else np.asarray(one).reshape(()) for other, one in rest.items()}
         plain = {key: (None if key == "axis" else value) for key, value in attributes.items()}
-        (results,) = found.golden_results(cast("Any", {name: numbers, **single}), plain)
+
+        def table_of(channel: int) -> Array:
+            single = {
+                other: None if one is None else one[channel if one.size > 1 else 0].reshape(())
+                for other, one in known.items()
+            }
+            (results,) = found.golden_results(cast("Any", {name: numbers, **single}), plain)
+            return results
+
+        results = np.stack([table_of(channel) for channel in range(channels)])
         if results.dtype != HALF and (results.dtype.kind not in "iub" or results.dtype.itemsize > 4):
             raise UnsuitedError(f"results of {results.dtype}")
         held = results.view(np.uint16) if results.dtype == HALF else results
-        out, _ = self.builder.lookup(x, held, ("tabled", held.dtype.str, held.tobytes()))
+        if channels > 1:
+            return (self.builder.lookup_channels(x, held, AttributeReader(attributes).integer("axis") % x.ndim),)
+        out, _ = self.builder.lookup(x, held[0], ("tabled", held.dtype.str, held.tobytes()))
         return (out,)
 
     # Reductions.

@@ -236,6 +236,21 @@ class Builder:
         )
         return out, place
 
+    def lookup_channels(self, x: Tensor, tables: Array, axis: int) -> Tensor:
+        """Return what the table of each channel along an axis has for its numbers."""
+        held = self.contiguous(x)
+        out = self.empty(held.shape, tables.dtype if tables.dtype != np.uint16 else HALF)
+        count = held.size * self.samples
+        self.over(
+            "lookup_channels",
+            count,
+            self.at(held),
+            self.table(tables, ("tables", tables.dtype.str, tables.tobytes())),
+            self.at(out),
+            [count, math.prod(held.shape[axis + 1 :]), held.shape[axis], held.dtype.itemsize, out.dtype.itemsize],
+        )
+        return out
+
     def lookup_next(self, x: Tensor, table: Array, key: object, flags: Array) -> tuple[Tensor, int]:
         """Do as `lookup` with a value that nothing else asks for: a product rectifies its own results."""
         special, zero = int(flags[INFINITY_BITS]), int(flags[NEGATIVE_ZERO])
