@@ -35,7 +35,11 @@ __all__ = ["NARROWED", "Halved", "Retyped", "TooLarge", "list_element_types", "r
 
 NARROWED: dict[str, str] = dict.fromkeys(("fp32", "fp64", "bf16"), "fp16")
 SHORTENED: dict[str, str] = dict.fromkeys(("int64", "uint64"), "int32")
-CAST = "cast"
+CAST, HALF = "cast", "fp16"
+PIECE = 1 << 20
+"""Elements of a constant that are looked at together."""
+MAGNITUDE, INFINITY = np.uint16(0x7FFF), np.uint16(0x7C00)
+"""Bits of fp16: all but the sign, and those of infinity; magnitudes above it are NaN."""
 UNBOUNDED = {("minimum", True), ("maximum", False)}
 """Operations for which a constant above a range, or below it, means "no bound": it becomes the end of the range."""
 SHOWN = 8
@@ -82,13 +86,50 @@ def to_fp16(graph: GraphLike) -> Halved:
     kept = next(too_large(whole, wide), None)
     shortened = wide if kept is None else {}
     left = () if kept is None else (f"the model's integers of 64 bits were kept: {kept}",)
+    undefined = tuple(undefined_halves(whole))
     if not narrowed and not shortened:
-        return Halved(whole, notes=left)
+        return Halved(whole, undefined, (*left, *undefined))
     made = retype_graph(whole, narrowed | shortened)
+    faults = (*undefined, *made.faults)
     notes = [text for text, changed in ((TAKEN, narrowed), (SHORT, shortened)) if changed]
     if made.decoded:
         notes.append(f"{made.decoded} encoded weights became dense, for fp16 does not hold what they are stored as")
-    return Halved(made.graph, made.faults, (*notes, *left, *made.faults), made.before)
+    return Halved(made.graph, faults, (*notes, *left, *faults), made.before)
+
+
+def undefined_halves(graph: Graph) -> Iterator[str]:
+    """Yield the constants that are fp16 as they were given and hold NaN; the first ones are named, the rest counted."""
+    looked, found = set[int](), 0
+    for node in graph.nodes:
+        for constant in node.constants():
+            if not isinstance(constant, Dense) or constant.type.dtype != HALF or id(constant) in looked:
+                continue
+            looked.add(id(constant))
+            numbers = constant.dense()
+            count = count_undefined(numbers)
+            found += bool(count)
+            if count and found <= SHOWN:
+                yield nan_text(node, count, numbers.size)
+    if found > SHOWN:
+        yield f"{found - SHOWN} more constants hold NaN"
+
+
+def count_undefined(numbers: Array) -> int:
+    """Return how many numbers of fp16 are NaN; large weights are looked at in pieces, so that no copy of them is made.
+
+    >>> count_undefined(np.float16([1, np.nan, np.inf]))
+    1
+    """
+    # Comparisons of fp16 take many times as long as those of its bits.
+    bits = np.ascontiguousarray(numbers).reshape(-1).view(np.uint16)
+    pieces = (bits[start : start + PIECE] for start in range(0, bits.size, PIECE))
+    return sum(int(np.count_nonzero((piece & MAGNITUDE) > INFINITY)) for piece in pieces)
+
+
+def nan_text(node: Node, count: int, elements: int) -> str:
+    """Return that a constant of a node holds NaN, in how many of its elements."""
+    where = f" at {node.location}" if node.location else ""
+    return f"a constant of {node.op.name}{where} holds NaN in {count} of {elements} elements"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +276,14 @@ class Retyping:
         if not within(dense, dtype):
             lost = np.isinf(narrow)
             finite = dense[lost & np.isfinite(dense)]
-            where = f"a constant of {node.op.name}{f' at {node.location}' if node.location else ''}"
+            where = f" at {node.location}" if node.location else ""
             if finite.size:
                 largest = float(finite.flat[np.argmax(np.abs(finite.astype(np.float64)))])
-                self.faults.append(f"{where} holds {largest:g}, which is infinite in {dtype}")
-            if undefined := np.count_nonzero(np.isnan(dense)):
-                self.faults.append(f"{where} holds NaN in {undefined} of {dense.size} elements")
+                self.faults.append(
+                    f"a constant of {node.op.name}{where} holds {largest:g}, which is infinite in {dtype}"
+                )
+            if undefined := int(np.count_nonzero(np.isnan(dense))):
+                self.faults.append(nan_text(node, undefined, dense.size))
             self.lost_in = dtype
         return Dense.owning(narrow)
 
