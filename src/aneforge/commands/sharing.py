@@ -1,9 +1,9 @@
 """Compiles a graph for many targets, each distinct program once.
 
 Two targets that give the same answer to every question that the compiler asked get the same program, so the questions
-are noted while it compiles. Where some answers differ, passes that did not ask for them are not run again: what each
-made is kept with the answers that it was given. What a target says of itself by name only (its notes, its evidence) is
-made anew.
+are noted while it compiles; those of the rules too, so a graph is judged here again. Where some answers differ, passes
+that did not ask for them are not run again: what each made is kept with the answers that it was given. What a target
+says of itself by name only (its notes, its evidence) is made anew.
 """
 
 from __future__ import annotations

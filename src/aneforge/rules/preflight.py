@@ -189,7 +189,11 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
         UnknownTargetError: Nothing has that name.
         NoDataError: The target is a name without data.
     """
-    return verdicts(observe_once(as_graph(out)), [resolve(family)])[0]
+    graph, target = as_graph(out), resolve(family)
+    observations, judged = observe_once(graph), JUDGED[id(graph)]
+    if target not in judged:
+        (judged[target],) = verdicts(observations, [target])
+    return judged[target]
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
@@ -199,13 +203,16 @@ def preflight_all(out: GraphLike) -> dict[str, Preflight]:
 
 OBSERVED: dict[int, list[Observation]] = {}
 """What was seen in graphs that are still in use, by their identity: no target changes it, and no graph changes."""
+JUDGED: dict[int, dict[Target, Preflight]] = {}
+"""The verdicts on these graphs: whoever compiles has often asked for one before the compiler does."""
 
 
 def observe_once(graph: Graph) -> list[Observation]:
     """Return what rules see in every node; a graph is looked at once as long as it lives."""
     if id(graph) not in OBSERVED:
-        OBSERVED[id(graph)] = observe(graph)
-        weakref.finalize(graph, OBSERVED.pop, id(graph), None)
+        OBSERVED[id(graph)], JUDGED[id(graph)] = observe(graph), {}
+        for table in (OBSERVED, JUDGED):
+            weakref.finalize(graph, table.pop, id(graph), None)
     return OBSERVED[id(graph)]
 
 

@@ -13,7 +13,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.errors import IllegalGraphError, NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
-from aneforge.rules.preflight import OBSERVED, Status
+from aneforge.rules.preflight import JUDGED, OBSERVED, Status
 from aneforge.targets import family_of, group, resolve, supports_mil
 
 
@@ -236,13 +236,16 @@ def test_a_rounding_before_a_product_with_a_number_is_warned_of() -> None:
 def test_a_graph_is_looked_at_once_and_forgotten_with_it() -> None:
     graph = af.Graph({"y": af.input((1, 8)).relu()})
     key = id(graph)
-    assert af.preflight(graph, "m1").ok
+    verdict = af.preflight(graph, "m1")
+    assert verdict.ok
     seen = OBSERVED[key]
+    assert af.preflight(graph, "m1") is verdict
     assert af.preflight(graph, "m4").ok
     assert OBSERVED[key] is seen
     del graph
     gc.collect()
     assert key not in OBSERVED
+    assert key not in JUDGED
 
 
 def test_a_reduction_times_zero_is_refused_where_it_was_seen_to_fail() -> None:
