@@ -123,7 +123,7 @@ def test_what_the_framework_says(engine: InMemoryModelDevice, tmp_path: Path) ->
 
 
 def test_what_the_client_says_itself(engine: InMemoryModelDevice, mil: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotSupportedError, match="runs on the Neural Engine alone"):
+    with pytest.raises(NotSupportedError, match="runs only on the Neural Engine"):
         engine.compile(mil, X, Y, mask=7)
     with pytest.raises(UnknownNameError, match="unknown live input 'z'; known: x"):
         engine.compile(mil, (DevicePort("z", 8),), Y)
@@ -136,7 +136,7 @@ def test_what_the_client_says_itself(engine: InMemoryModelDevice, mil: Path, tmp
         program.set_input("x", np.zeros(4, np.float16), 1)
     wide = af.save_mil(af.input((1, 2, 2), name="x").relu(), tmp_path / "wide")
     program.add_operation(wide, X, Y)
-    with pytest.raises(RuntimeStateError, match="lie differently on their surfaces"):
+    with pytest.raises(RuntimeStateError, match="have different layouts on their surfaces"):
         program.share_buffer(0, "y", 1, "x")
     assert program.operation_count() == 2
     program.execute()

@@ -280,7 +280,7 @@ def test_what_the_library_lends_to_added_operations(fakes: Fakes, tmp_path: Path
     ports = (DevicePort("x", 8),), (DevicePort("y", 8),)
     one, other = (fakes.library.compile(mil, *ports) for _ in range(2))
     other.add_operation(mil, *ports)
-    with pytest.raises(NotSupportedError, match="lends memory to first operations alone"):
+    with pytest.raises(NotSupportedError, match="lends memory only to first operations"):
         one.lend_buffer((Direction.OUTPUT, "y"), other, (Direction.INPUT, "x"), 1)
     for program in (one, other):
         program.release()
@@ -369,7 +369,7 @@ def test_bytes_are_fed_in_an_even_number(way: Way) -> None:
     graph = af.image_input((1, 1, 3, 3), scale=1.0)
     pixels = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     if way.name == "path_a":
-        with pytest.raises(NotSupportedError, match="does not hold fp16 numbers alone on its surface"):
+        with pytest.raises(NotSupportedError, match="must hold only fp16 numbers on its surface"):
             dispatched(graph, way)
         return
     with dispatched(graph, way) as model:

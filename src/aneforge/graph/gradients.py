@@ -529,7 +529,7 @@ def expect_float_tensor(tensor: Tensor, what: str) -> None:
     """
     if not is_float(tensor.dtype):
         raise GraphTypeError(
-            f"{what} must be of floating-point numbers, which alone have gradients",
+            f"{what} must be of floating-point numbers; other types have no gradients",
             operation=tensor.op,
             location=tensor.node.location,
             seen=f"{name_of(tensor)} of {tensor.dtype}",

@@ -209,7 +209,7 @@ class Reader:
         value, name = tokens(call)
         number, index = numbers(value)
         if index is not None:
-            raise GraphError("a node is defined by its number alone", operation=name, seen=value, limit=f"%{number}")
+            raise GraphError("a node is defined by its number only", operation=name, seen=value, limit=f"%{number}")
         if number in self.nodes:
             raise GraphError(f"%{number} is defined twice", operation=name)
         operands = unique("operand", [(tokens(one)[0], self.argument(one)) for one in subtrees(call)])

@@ -1,4 +1,4 @@
-"""Language models: from a checkpoint to tokens, chip by chip, built of the public functions alone.
+"""Language models: from a checkpoint to tokens, chip by chip, built only with public functions.
 
 >>> import aneforge as af
 >>> af.llm.names()[:3]

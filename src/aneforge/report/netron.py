@@ -55,7 +55,7 @@ def expect_onnx_file(model: str | Path | None) -> Path:
     found = "graph" if model is None else detect_format(Path(model))
     if model is None or found is not ModelFormat.ONNX:
         raise GraphError(
-            "verdicts can be written into ONNX models alone", seen=str(found), remedy="use --html to see a graph"
+            "verdicts can be written only into ONNX models", seen=str(found), remedy="use --html to see a graph"
         )
     expect_package("onnx")
     return Path(model)

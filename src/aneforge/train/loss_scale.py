@@ -62,7 +62,7 @@ class DynamicLossScale:
             )
         if not self.least <= self.first <= self.most:
             raise GraphError(
-                "the first scale must lie between least and most",
+                "the first scale must be between least and most",
                 seen=self.first,
                 limit=f"{self.least:g} to {self.most:g}",
             )

@@ -154,7 +154,7 @@ def loss_scale_advice(
     (16384.0, True, True)
 
     Raises:
-        GraphError: An input has no value, or one that does not fit; whatever `Trainer` refuses of objective and params.
+        GraphError: An input has no value, or one that does not fit; or `Trainer` refuses the objective or parameters.
         GraphTypeError: Something is of another type.
         AneforgeError: Whatever `compile` raises.
     """

@@ -125,7 +125,7 @@ def test_an_unknown_kind_is_an_error(kind: str, nearest: str) -> None:
 
 
 def test_a_kind_that_a_shape_does_not_describe_is_an_error() -> None:
-    with pytest.raises(NotSupportedError, match="a shape alone does not say what this kind of operation needs"):
+    with pytest.raises(NotSupportedError, match="a shape is not enough for this kind of operation"):
         tg.predict_fp16_divergence("einsum", (1, 8), "h13", "h14")
     with pytest.raises(GraphError, match="an image has four axes"):
         tg.predict_fp16_divergence("resize", (1, 8), "h13", "h14")

@@ -93,7 +93,7 @@ def test_one_file_is_one_however_it_is_spelled(capsys: pytest.CaptureFixture[str
 def test_verdicts_go_into_onnx_files_alone(capsys: pytest.CaptureFixture[str]) -> None:
     Path("model.mil").write_text("program(1.3) {}", encoding="utf-8")
     message = refused(["check", "model.mil", "--netron", "a.onnx"], capsys)
-    assert "verdicts can be written into ONNX models alone (got MIL text)" in message
+    assert "verdicts can be written only into ONNX models (got MIL text)" in message
 
 
 @pytest.mark.parametrize(("form", "path"), EMITTED.items())

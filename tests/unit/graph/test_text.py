@@ -110,7 +110,7 @@ MISTAKES = [
     (3, "%1", "!1", "this is not a graph:\n!1 = add"),
     (3, "%1 = add", "%1 = = add", "this is not a graph:\n%1 = = add"),
     (3, "%1 = add", "%1 = ad", "unknown operation 'ad'; nearest: "),
-    (3, "%1 = add", "%1#0 = add", "a node is defined by its number alone (got %1#0, expected %1)"),
+    (3, "%1 = add", "%1#0 = add", "a node is defined by its number only (got %1#0, expected %1)"),
     (3, "%1 = add", "%0 = add", "%0 is defined twice"),
     (3, "fp16[1, 4] at", "fp16[1, 5] at", "the types are not those that the operation gives"),
     (3, "fp16[1, 4] at", "fp17[1, 4] at", "unknown element type 'fp17'"),

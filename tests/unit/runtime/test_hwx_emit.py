@@ -457,7 +457,7 @@ def test_layers_of_later_generations_that_are_several_tasks_are_refused() -> Non
 def test_generations_and_layouts_without_programs_are_refused() -> None:
     with pytest.raises(HwxError, match="ANE-EMIT-010: no program of this generation is known"):
         af.hwx.emit(source(1, 8).relu(), "h19")
-    with pytest.raises(HwxError, match="ANE-EMIT-010: this layout is known of generation 7 alone"):
+    with pytest.raises(HwxError, match="ANE-EMIT-010: this layout is known only of generation 7"):
         af.hwx.emit(source(1, 8).relu(), "h17s", style="v5")
 
 

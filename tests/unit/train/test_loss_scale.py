@@ -220,7 +220,7 @@ def advice_of(data: object, objective: object = LOSS, params: object = None) -> 
         (lambda: af.DynamicLossScale(first=0), GraphError, "first must be a positive number"),
         (lambda: af.DynamicLossScale(growth=0.5), GraphError, "growth must be at least 1 and backoff below 1"),
         (lambda: af.DynamicLossScale(backoff=1.0), GraphError, "growth must be at least 1 and backoff below 1"),
-        (lambda: af.DynamicLossScale(first=2.0**16), GraphError, "the first scale must lie between least and most"),
+        (lambda: af.DynamicLossScale(first=2.0**16), GraphError, "the first scale must be between least and most"),
         (lambda: af.DynamicLossScale(interval=0), GraphError, "interval is too small"),
         (lambda: af.Trainer(LOSS, [W], 0.1, 0, target="m1"), GraphError, r"loss_scale must be a positive number.*auto"),
         (lambda: af.Trainer(LOSS, [W], 0.1, cast("Any", None), target="m1"), GraphTypeError, "must be a number"),

@@ -172,7 +172,7 @@ def plainly(name: str, x: Tensor) -> Tensor:
             except AneforgeError as error:
                 errors.append(error.message)
     raise NotSupportedError(
-        "a shape alone does not say what this kind of operation needs",
+        "a shape is not enough for this kind of operation",
         operation=name,
         seen=errors[0],
         remedy="build the graph, and ask af.divergence",

@@ -141,7 +141,7 @@ def smaller_pool(layer: Layer, limit: int, target: Target) -> list[Layer]:
         turns = windows_in_turn(slide, limit)
         if turns is None:
             raise refuse_layer(
-                layer, target, POOL_RULE, "it neither sees all of an axis nor is made of shorter windows"
+                layer, target, POOL_RULE, "it neither covers all of an axis nor consists of shorter windows"
             )
         for number, one in enumerate(turns):
             x = average(make, x, axis, one, f"axis{axis}.{number}")

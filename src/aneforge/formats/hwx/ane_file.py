@@ -305,7 +305,7 @@ def container_of(file: AneFile) -> Container:
     )
     if constants_place(parts) != round_up(len(file.text), LINE):
         raise HwxError(
-            "constants of this file lie where a container has none",
+            "this file has constants at a place where a container has none",
             seen=round_up(len(file.text), LINE),
             limit=constants_place(parts),
         )

@@ -91,7 +91,7 @@ class WeightFiles:
                 f"{owner}: {dims.channel} channels cannot be interleaved in groups of {interleave}",
                 location=entry.location,
                 seen=f"{dims.channel} channels",
-                limit=f"a multiple of {interleave}: no source says how a last group is filled up",
+                limit=f"a multiple of {interleave}: no source says how the last group is padded",
             )
         self.make_room(values.nbytes, owner, entry.location)
         batch, channel, *rest = dims.extents

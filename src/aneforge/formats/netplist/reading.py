@@ -64,7 +64,7 @@ def parse_netplist(
     Raises:
         GraphError: It is not a network description, or its parts do not fit together; the error names the unit and,
             in an XML file, the line.
-        UnknownNameError: A key, a layer type, an element type or a symbol is known to nobody.
+        UnknownNameError: A key, a layer type, an element type or a symbol is unknown.
         NotSupportedError: No source says what a layer or a parameter means.
     """
     document = parse_document(data, file)
@@ -86,7 +86,7 @@ def load_netplist(path: str | PathLike[str], *, procedure: str | None = None) ->
 
     Raises:
         GraphError: The file cannot be read, is not a network description, or its parts do not fit together.
-        UnknownNameError: A key, a layer type, an element type or a symbol is known to nobody.
+        UnknownNameError: A key, a layer type, an element type or a symbol is unknown.
         NotSupportedError: No source says what a layer or a parameter means.
     """
     description = Path(path)

@@ -44,7 +44,7 @@ def parse_document(data: bytes, file: str | None = None) -> Document:
 
     Raises:
         GraphError: The file is not a network description; the error names the key and, in an XML file, the line.
-        UnknownNameError: A key, a layer type or an element type is known to nobody.
+        UnknownNameError: A key, a layer type or an element type is unknown.
         NotSupportedError: It is of another version, or has a layer whose parameters no source gives.
     """
     return document_of(parse_plist(data, file), file)

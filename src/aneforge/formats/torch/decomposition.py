@@ -101,7 +101,7 @@ def check_constants(program: torch.export.ExportedProgram) -> None:
             )
         if not has_data(tensor):
             raise NotSupportedError(
-                f"{name!r} is a constant without data: PyTorch kept its shape alone when it traced the module",
+                f"{name!r} is a constant without data: PyTorch kept only its shape when it traced the module",
                 seen=f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}",
                 remedy="compute gradients by hand instead of with torch.func.grad inside of the module, and export it "
                 "outside of FakeTensorMode",

@@ -158,7 +158,7 @@ class TorchInterpreter(Interpreter):
             return self.by_converter(node, node.target, schema, arguments, named)
         function = number_function(node.target)
         if function is None or any(isinstance(one, Output | Constant) for one in arguments):
-            raise UnsupportedNodeError(Reason.OPERATOR, "it is a Python function that is not known here")
+            raise UnsupportedNodeError(Reason.OPERATOR, "it is a Python function that is not supported")
         return function(*arguments)
 
     def by_converter(
@@ -222,7 +222,7 @@ class TorchInterpreter(Interpreter):
             return self.ordered(node, held)
         reason = Reason.CONTROL if name in CONTROL else Reason.OPERATOR
         workaround = UNROLLED if name in CONTROL else ""
-        raise UnsupportedNodeError(reason, CONTROL.get(name, "it is not known here"), workaround=workaround)
+        raise UnsupportedNodeError(reason, CONTROL.get(name, "it is not supported"), workaround=workaround)
 
     def graph_within(self, module: torch.fx.GraphModule, argument: object) -> torch.fx.GraphModule:
         """Return the graph that an argument names.
@@ -267,7 +267,7 @@ class TorchInterpreter(Interpreter):
         token, target, *rest = node.args
         schema = schema_of(target)
         if schema is None:
-            raise UnsupportedNodeError(Reason.OPERATOR, f"it runs {operator_name(target)}, which is not known here")
+            raise UnsupportedNodeError(Reason.OPERATOR, f"it runs {operator_name(target)}, which is not supported")
         named = {name: self.resolved(one, held) for name, one in node.kwargs.items()}
         self.by_converter(node, target, schema, [self.resolved(one, held) for one in rest], named)
         return (self.resolved(token, held),)

@@ -48,7 +48,7 @@ def sdpa(
 
     The mask is [1, 1, S, T] for S queries and T keys, and is added. Heads of k and v may be fewer, each for as many of
     q. It runs as products and softmax over tiles of queries; `native` asks for the engine's own layer instead, which is
-    a program of its own, right for short sequences alone, and can be written as a network description alone.
+    a program of its own, correct only for short sequences, and can be written only as a network description.
     `opt="routes"` of `compile` takes that layer by itself where it is legal and predicted to be faster.
 
     >>> import aneforge as af

@@ -70,7 +70,7 @@ class LayerMethods(Methods):
         place = axis_of(axis, len(self.shape), "cumsum")
         if place != len(self.shape) - 1:
             raise misuse(
-                "cumsum", "cumsum runs along the last axis alone", seen=axis, limit=-1, remedy="transpose first"
+                "cumsum", "cumsum runs only along the last axis", seen=axis, limit=-1, remedy="transpose first"
             )
         extent = self.shape[-1]
         expect_makeable(

@@ -97,11 +97,11 @@ def compressed(
 ) -> Compressed:
     """Return a graph with its weights encoded for a target.
 
-    `mode` is int8, int4, sparse, blockwise or auto. `auto` tries sparse, int4 and int8 in this order, those alone that
-    stream on the target and whose relative error is at most `atol`; and int8 only where ranges exclude that what meets
-    the weight passes 4,094, which would make it infinite. What none of them fits stays as it was. A mode that names an
-    encoding is applied to every weight, whatever its error: the report says where that is over `atol`. Two places that
-    read one weight share it afterwards too.
+    `mode` is int8, int4, sparse, blockwise or auto. `auto` tries sparse, int4 and int8 in this order, only those that
+    stream on the target and whose relative error is at most `atol`; and int8 only where ranges exclude that what
+    meets the weight passes 4,094, which would make it infinite. Weights for which none of them qualifies stay
+    unchanged. A mode that names an encoding is applied to every weight, whatever its error: the report says where
+    that is over `atol`. Two places that read one weight share it afterwards too.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.linspace(-1, 1, 32 * 16).reshape(32, 16)

@@ -168,7 +168,7 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     """Return what ways there are to run programs, one after the other, in fewer dispatches, and what they save.
 
     Layers that need a program of their own stay so; what is between them, across the borders of programs, can be one
-    as far as a program holds the weights. Savings are of dispatches alone: what is computed stays the same. Other
+    as far as a program holds the weights. Only dispatches are saved: the computation stays the same. Other
     routes are given with what calls by them were published to take, and with the sizes at which they were compared.
 
     >>> import aneforge as af

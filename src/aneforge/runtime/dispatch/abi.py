@@ -302,7 +302,7 @@ class AbiProgram:
             raise another_device(to)
         if operation != 0:
             raise NotSupportedError(
-                "the dispatch library lends memory to first operations alone", operation=LEND_PORT, seen=operation
+                "the dispatch library lends memory only to first operations", operation=LEND_PORT, seen=operation
             )
         self.call(LEND_PORT, *port_argument(source), to.handle, *port_argument(sink))
 

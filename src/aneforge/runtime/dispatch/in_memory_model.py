@@ -132,7 +132,7 @@ class InMemoryModelDevice:
         """
         del cache, target  # the model has a folder of its own, and compiles for the chip that it is on
         if mask != ENGINE_MASK:
-            raise NotSupportedError("_ANEInMemoryModel runs on the Neural Engine alone", seen=mask, limit=ENGINE_MASK)
+            raise NotSupportedError("_ANEInMemoryModel runs only on the Neural Engine", seen=mask, limit=ENGINE_MASK)
         program = InMemoryProgram(self)
         program.add_operation(mil, inputs, outputs)
         return program
@@ -370,12 +370,12 @@ class InMemoryOperation:
 
         Raises:
             UnknownNameError: There is no such port.
-            RuntimeStateError: The two ports lie differently on their surfaces.
+            RuntimeStateError: The two ports have different layouts on their surfaces.
         """
         taken = self.surface(*port)
         if given.layout.strides != taken.layout.strides:
             raise RuntimeStateError(
-                f"{given.layout.symbol!r} and {port[0]} {port[1]!r} lie differently on their surfaces",
+                f"{given.layout.symbol!r} and {port[0]} {port[1]!r} have different layouts on their surfaces",
                 seen=taken.layout.strides,
                 limit=given.layout.strides,
             )
@@ -453,7 +453,7 @@ class InMemoryProgram:
         """Give an input of one operation the surface of an output of another.
 
         Raises:
-            RuntimeStateError: It ran already, or the two ports lie differently on their surfaces.
+            RuntimeStateError: It ran already, or the two ports have different layouts on their surfaces.
         """
         given = self.operation(source).surface(Direction.OUTPUT, output)
         if self.executed:
@@ -465,7 +465,7 @@ class InMemoryProgram:
 
         Raises:
             NotSupportedError: The other program is another device's.
-            RuntimeStateError: The other program ran already, or the two ports lie differently on their surfaces.
+            RuntimeStateError: The other program ran already, or the two ports have different layouts on their surfaces.
         """
         if not isinstance(to, InMemoryProgram) or to.device != self.device:
             raise another_device(to)
@@ -583,7 +583,7 @@ def check(port: DevicePort, direction: Direction, layouts: dict[str, Layout]) ->
     layout = layouts[port.name]
     if 2 * math.prod(layout.extents) != port.nbytes:
         raise NotSupportedError(
-            f"{direction} {port.name!r} does not hold fp16 numbers alone on its surface",
+            f"{direction} {port.name!r} must hold only fp16 numbers on its surface",
             seen=f"{port.nbytes} bytes",
             limit=f"{2 * math.prod(layout.extents)} bytes",
             remedy="cast in the graph, or use e5rt",

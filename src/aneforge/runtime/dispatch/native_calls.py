@@ -79,7 +79,7 @@ def address_of(array: Array) -> int:
         RuntimeStateError: They do not follow one another.
     """
     if not array.flags.c_contiguous:
-        raise RuntimeStateError("native code takes contiguous arrays alone", seen=f"strides {array.strides}")
+        raise RuntimeStateError("native code takes only contiguous arrays", seen=f"strides {array.strides}")
     return array.ctypes.data
 
 

@@ -193,7 +193,7 @@ def emit_compiled(compiled: Compiled, *, style: str = "v9") -> EmittedProgram:
         )
     if generation != GENERATION and style != FRAMED_STYLE:
         raise HwxError(
-            "ANE-EMIT-010: this layout is known of generation 7 alone",
+            "ANE-EMIT-010: this layout is known only of generation 7",
             seen=f"{style} for generation {generation}",
             target=program.target.name,
         )

@@ -50,7 +50,7 @@ class ResidentGraph:
 def with_state_ports(graph: GraphLike) -> ResidentGraph:
     """Return a graph whose states are ports: `name` in, `name_next` out.
 
-    A state that is only read becomes an input alone.
+    A state that is only read becomes only an input.
 
     >>> import aneforge as af
     >>> total = af.state("total", (1, 2))

@@ -125,7 +125,7 @@ def test_the_epilogue_of_an_average_stands_behind_it() -> None:
 
 @pytest.mark.parametrize("attributes", [{"kernel_sizes": (31, 1)}, {"kernel_sizes": (60, 1), "pad_type": "same"}])
 def test_an_average_of_a_prime_is_the_rules_error(attributes: dict[str, Any]) -> None:
-    with pytest.raises(IllegalGraphError, match=r"ANE-KERNEL-004 .* neither sees all of an axis"):
+    with pytest.raises(IllegalGraphError, match=r"ANE-KERNEL-004 .* neither covers all of an axis"):
         SplitWindows()(program_of("h13", average(1, 2, 60, 5, **attributes)))
 
 

@@ -154,5 +154,5 @@ def test_rows_of_another_form_are_refused(tmp_path: Path) -> None:
 def test_constants_must_lie_where_a_container_has_them() -> None:
     made = hwx.ane_of(hand_made("v5"))
     longer = memoryview(bytes(made.text) + bytes(16))
-    with pytest.raises(HwxError, match="constants of this file lie where a container has none"):
+    with pytest.raises(HwxError, match="this file has constants at a place where a container has none"):
         container_of(dataclasses.replace(made, text=longer))

@@ -173,7 +173,7 @@ REFUSED: list[tuple[str, Task, Mapping[str, float], str]] = [
         {"header.kernel_bar": 4},
         "header.kernel_bar: the base register points at no const",
     ),
-    ("table of weights", convolution(), {"ne.nonlinearity": 2}, "where a table is beside weights is not known"),
+    ("table of weights", convolution(), {"ne.nonlinearity": 2}, "the place of a table beside weights is not known"),
     ("activation", convolution(), {"ne.nonlinearity": 3}, "ne.nonlinearity: the activation is not known"),
     ("table", table_task(), {"kernel_source.coefficient_size[0]": 64}, "the table must have 128 bytes"),
     ("operation", planar_add(), {"pe.planar_operation": 7}, "pe.planar_operation: the operation is not known"),
@@ -316,7 +316,7 @@ def test_a_damaged_sparse_kernel_is_refused() -> None:
     for length in (1, 3, 6):
         with pytest.raises(HwxError, match=r"base\[0\]: the kernel ends within place"):
             sparse_kernel(shape, [whole[:length]], 0)
-    with pytest.raises(HwxError, match="the kernel's masks must give the bytes that it says"):
+    with pytest.raises(HwxError, match="the kernel's masks must give the bytes that it states"):
         sparse_kernel(shape, [np.concatenate([[1], whole[1:]]).astype(np.uint16)], 0)
     with pytest.raises(HwxError, match="kernels without zeros are known of 1×1"):
         sparse_kernel(replace(shape, height=3, width=3), [whole], 0)

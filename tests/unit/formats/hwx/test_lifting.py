@@ -302,7 +302,7 @@ REFUSED: dict[str, tuple[Container, str]] = {
     "computed kernel": (computed_kernel(), "task 3: ne.runtime_kernel: .* a kernel that is computed must be a matrix"),
     "no part": (
         container_of(linked(half(0, 0).with_fields({"source.source1_row": 0x240})), {"x": SHAPE, "y": (1, 32, 8, 8)}),
-        "port 'y': a graph cannot name what is read as a part of a tensor",
+        "port 'y': no graph can express what the task reads as a part of a tensor",
     ),
     "no pieces": (
         container_of(
@@ -311,11 +311,11 @@ REFUSED: dict[str, tuple[Container, str]] = {
             ),
             TWO,
         ),
-        "port 'y': what is read is of several parts that lie side by side along no axis",
+        "port 'y': the task reads several parts that are not adjacent along any axis",
     ),
     "no axis": (
         container_of(linked(copy_task(), block(0), block(BLOCK * 64 + 4 * 64)), THREE),
-        "port 'y': what is read is of several tensors that lie side by side along no axis",
+        "port 'y': the task reads several tensors that are not adjacent along any axis",
     ),
 }
 

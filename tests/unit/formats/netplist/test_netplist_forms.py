@@ -237,7 +237,7 @@ REFUSED: list[tuple[Tensor, str]] = [
     (op("slice_by_index", af.input((4,)), begin=(3,), end=(0,), stride=(-1,)), "must go forwards and have elements"),
     (af.input((2,)).apply("cumsum", axis=0), "cannot express it"),
     (op("matmul", deep(2, 2, 2, 2, 2), deep(2, 2, 2, 2, 2)), "has no depth"),
-    (op("lrn", af.input((4, 2, 2)), kernel_channel=3), "normalises the first KernelChannel channels alone"),
+    (op("lrn", af.input((4, 2, 2)), kernel_channel=3), "normalises only the first KernelChannel channels"),
     (op("local_response_norm", deep(1, 3, 2, 2, 2), size=3), "unit takes a tensor of at most 4 axes"),
     (op("reshape", deep(2, 3, 2, 2, 2), shape=(2, 24)), "no key for the depth"),
     (GAPS, "no key for gaps"),

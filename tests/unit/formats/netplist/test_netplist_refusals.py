@@ -46,7 +46,7 @@ RANKED: dict[str, Plain] = {"SortDimension": "Width", "VectorDimension": "Channe
         ("KernelRasterizer", ROW, {"KernelHeight": 3}, "in which order the elements of a window become channels"),
         ("LocalResponseNormalization", ROW, {"KernelWidth": 3}, "what a window of rows and columns does"),
         ("LocalResponseNormalization", ROW, {"KernelHeight": 3}, "what a window of rows and columns does"),
-        ("LocalResponseNormalization", ROW, {"KernelChannel": 2}, "normalise the first KernelChannel channels alone"),
+        ("LocalResponseNormalization", ROW, {"KernelChannel": 2}, "normalise only the first KernelChannel channels"),
         ("Dropout", ROW, {"DropoutRate": 0.5}, "how the engine draws what a rate drops"),
         ("PixelShuffle", SQUARE, {"FactorZ": 2}, "the depth is not rearranged"),
         ("CostVolume", {"a": {"width": 2}, "b": {"width": 4}}, {"DisparityDirection": 1}, "what the other directions"),
@@ -60,7 +60,7 @@ RANKED: dict[str, Plain] = {"SortDimension": "Width", "VectorDimension": "Channe
             "a gather over several dimensions is laid out",
         ),
         ("Conv", SQUARE, {"KernelGroupReuse": True}, "how groups share one dense kernel"),
-        ("Conv", ROW, {"Type": "ChannelWiseDeConv"}, "whether a transposed kernel is turned round"),
+        ("Conv", ROW, {"Type": "ChannelWiseDeConv"}, "whether a transposed kernel is reversed"),
         (
             "Conv",
             ROW,

@@ -78,7 +78,7 @@ def test_interleaved_channels_are_taken_apart(interleave: int) -> None:
 def test_channels_that_do_not_interleave() -> None:
     text = message_of(constant_sketch(np.zeros((1, 5, 1, 1, 1), np.float16), ConstantInterleave=2))
     assert "constant 'c': 5 channels cannot be interleaved in groups of 2" in text
-    assert "no source says how a last group is filled up" in text
+    assert "no source says how the last group is padded" in text
 
 
 def test_two_constants_in_the_same_bytes() -> None:

@@ -392,7 +392,7 @@ def test_layers_of_other_processors() -> None:
 @pytest.mark.parametrize(
     ("operator", "inputs", "attributes", "message"),
     [
-        ("FusedConv", [IMAGE, FILTERS], {"activation": "Swish"}, "its activation is not known here"),
+        ("FusedConv", [IMAGE, FILTERS], {"activation": "Swish"}, "its activation is not supported"),
         ("QLinearConv", [CODES, *STEP, CODES, *STEP, *STEP], {"channels_last": 1}, "its channels are last"),
         ("BiasSoftmax", [ROW, numbers(3, 3, 8)], {"is_inner_broadcast": 0}, "repeated along outer axes"),
         ("Attention", [ROW, numbers(8, 24)], {"num_heads": 2, "do_rotary": 1}, "it turns its queries"),

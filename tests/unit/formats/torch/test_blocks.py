@@ -129,5 +129,5 @@ def test_one_column_without_aliases_is_refused() -> None:
     x = torch.arange(24.0).reshape(1, 1, 12, 2)
     module = Applied([smooth(SMOOTH[0], (8, 1), (None, None), corners=False)])
     assert torch.unique(module(x)[0]).numel() == 1, "PyTorch reads more than the first row now: take it over"
-    with pytest.raises(NotSupportedError, match="the first row again and again"):
+    with pytest.raises(NotSupportedError, match="PyTorch repeats the first row"):
         from_torch(module, x)

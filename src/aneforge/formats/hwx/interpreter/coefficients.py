@@ -183,5 +183,5 @@ def sparse_body(body: bytes, lanes: int, length: int, where: str) -> Bits:
         found[chosen, place] = values
         at += HALF * len(chosen) + tail
     if size != at - HALF:
-        raise HwxError(f"{where}: the kernel's masks must give the bytes that it says", seen=at - HALF, limit=size)
+        raise HwxError(f"{where}: the kernel's masks must give the bytes that it states", seen=at - HALF, limit=size)
     return found

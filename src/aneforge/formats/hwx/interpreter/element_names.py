@@ -146,7 +146,7 @@ class ValueTable:
         part = cut_out(self, whole, regular)
         part = turn_over(self, whole, regular) if part is None else part
         if part is None:
-            raise HwxError(f"{where}: a graph cannot name what is read as a part of a tensor", seen=names.shape)
+            raise HwxError(f"{where}: no graph can express what the task reads as a part of a tensor", seen=names.shape)
         return part
 
     def piece_together(self, names: Names, where: str) -> Tensor:
@@ -161,7 +161,7 @@ class ValueTable:
             if 0 < cuts.size <= MOST_PIECES:
                 parts = np.split(names, cuts, axis=axis)
                 return self.apply("concat", {"values": tuple(self.tensor(one, where) for one in parts)}, {"axis": axis})
-        raise HwxError(f"{where}: what is read is of several parts that lie side by side along no axis")
+        raise HwxError(f"{where}: the task reads several parts that are not adjacent along any axis")
 
     def join(self, names: Names, where: str) -> Tensor:
         """Return tensors side by side along an axis, or in rows and columns.
@@ -177,7 +177,7 @@ class ValueTable:
             if single or changes.any():
                 parts = np.split(names, np.flatnonzero(changes) + 1, axis=axis)
                 return self.apply("concat", {"values": tuple(self.tensor(one, where) for one in parts)}, {"axis": axis})
-        raise HwxError(f"{where}: what is read is of several tensors that lie side by side along no axis")
+        raise HwxError(f"{where}: the task reads several tensors that are not adjacent along any axis")
 
 
 def bounds_along(numbers: Names, axis: int) -> Names:

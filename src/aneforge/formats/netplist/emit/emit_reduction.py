@@ -41,7 +41,7 @@ def response_norm(call: Call) -> Held:
     channels = call.shape[0 if native else 1]
     if size != channels:
         raise to.refuse(
-            "a LocalResponseNormalization unit normalises the first KernelChannel channels alone",
+            "a LocalResponseNormalization unit normalises only the first KernelChannel channels",
             seen=f"a window of {size} for {channels} channels",
             limit=channels,
             nearest=f"a window of {channels}",

@@ -47,7 +47,7 @@ def response_normalisation(layer: Layer) -> Value:
     layer.expect_one(Dim.DEPTH)
     if size != channels:
         raise layer.without_meaning(
-            "the layer was seen to normalise the first KernelChannel channels alone, by a window that no source gives",
+            "the layer was seen to normalise only the first KernelChannel channels, by a window that no source gives",
             seen=f"KernelChannel {size}",
             limit=f"{channels}, the channels of its tensor",
         )

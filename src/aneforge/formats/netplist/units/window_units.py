@@ -95,7 +95,7 @@ def upsampling(layer: Layer, window: Window, x: Value) -> Value:
     """
     if layer.params.text("KernelMode") != "Unity":
         raise layer.without_meaning(
-            "no source says whether a transposed kernel is turned round", seen="KernelMode Dense", limit="Unity"
+            "no source says whether a transposed kernel is reversed", seen="KernelMode Dense", limit="Unity"
         )
     channels = layer.dims.channel
     if layer.unit.output_channels != channels or layer.unit.groups not in (1, channels):

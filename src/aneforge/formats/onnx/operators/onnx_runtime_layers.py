@@ -248,7 +248,7 @@ def activate(call: Call, x: Value, parameters: Sequence[float]) -> Value:
     name = call.text("activation") if call.has("activation") else ""
     if name not in ACTIVATIONS:
         raise UnsupportedNodeError(
-            Reason.OPERATOR, "its activation is not known here", seen=name, workaround="save with ORT_ENABLE_BASIC"
+            Reason.OPERATOR, "its activation is not supported", seen=name, workaround="save with ORT_ENABLE_BASIC"
         )
     if not name:
         return x

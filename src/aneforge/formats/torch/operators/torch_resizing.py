@@ -78,7 +78,7 @@ def upsample(call: Call) -> Value:
     if call.operator == "_upsample_bilinear2d_aa" and sizes[1] == 1 and sizes[0] > 1:
         raise UnsupportedNodeError(
             Reason.FORM,
-            "PyTorch gives the first row again and again where one column is left, which no formula of it says",
+            "PyTorch repeats the first row where one column is left, which its documented formula does not give",
             workaround="resize to two columns, and keep the first",
         )
     corners = reading.antialias and call.flag("align_corners")
