@@ -27,6 +27,7 @@ from aneforge.formats.mil.program import load_mil
 from aneforge.formats.model import READERS
 from aneforge.graph.node import build
 from aneforge.ops import groups, table
+from aneforge.ops.op import Category
 from aneforge.rules import Operation, operations, preflight, rules_in
 from aneforge.targets import Database, database, resolve
 from aneforge.testing.graphs import DrawnGraph, graphs
@@ -100,7 +101,8 @@ def extended_table(blocks: dict[str, str], tmp_path: Path) -> Iterator[set[str]]
 
 def test_the_new_operation_has_everything(extended_table: set[str]) -> None:
     x = af.input((3,))
-    y = af.Tensor(build("cube", {"x": x}))
+    y = x.apply("cube")
+    assert all(isinstance(table.ops()[name].category, Category) for name in ("cube", "hard_swish"))
     assert af.reference(y, [np.array([1.0, -2.0, 3.0])])["y"].tolist() == [1.0, -8.0, 27.0]
     assert af.preflight(y, "m1").ok
     assert af.op_info("cube").summary == "x³"
