@@ -34,7 +34,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "compiler/passes/cuts.py:CUTS",
         "engine/activations.py:ACTIVATIONS",
         "engine/crop.py:FOR_TARGET",
-        "engine/cuda/device_operations.py:INDEXED",
         "engine/cuda/device_operations.py:Operations",
         "engine/cuda/device_operations.py:TABLED",
         "engine/cuda/primitives.py:COMPARISONS",

@@ -26,6 +26,7 @@ from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.attributed import AttributeReader
 from aneforge.ops.groups.pooling import PoolAttributes, pool_slides
 from aneforge.ops.numbers import FP16_PATTERNS
+from aneforge.ops.op import Trait
 from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.types import numpy_dtype
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from aneforge.engine.choices import AdderChoice
     from aneforge.engine.dispatch import Arithmetic
+    from aneforge.ops.op import Op
     from aneforge.ops.signature import AttributeValue
 
     Array = npt.NDArray[Any]
@@ -50,14 +52,6 @@ BYTES: Mapping[int, int] = {1: 256, 2: FP16_PATTERNS}
 """How many numbers there are of so many bytes."""
 MOST_TABLES = 256
 """Tables of one operation, one for every channel: 32 MiB where results are fp16."""
-INDEXED = {
-    "gather": "indices",
-    "gather_along_axis": "indices",
-    "gather_nd": "indices",
-    "gather_hw": "indices",
-    "dynamic_slice": "begin",
-}
-"""Copies whose places an operand says."""
 NEAREST = {"resize_nearest_neighbor", "upsample_nearest_neighbor"}
 SUMMANDS = {"values": 0, "magnitudes": 1, "squares": 2}
 LEAST_NUMBER = 0xFFFF
@@ -420,7 +414,7 @@ class Operations:
         name = found.op.name
         if name.startswith("constexpr_"):
             raise UnsuitedError("weights that are computed")
-        places = operands.get(INDEXED.get(name, ""))
+        places = operands.get(placing_operand(found.op) or "")
         if isinstance(places, Tensor):
             return (lay_out_gathering(self.builder, name, cast("Value", operands["x"]), places, attributes),)
         return self.arranged(lambda given: found.op.evaluate(cast("Any", given), attributes), operands)
@@ -543,6 +537,13 @@ TABLED = frozenset(
     {"cast", "dequantize", "logical_not", "pixel_buffer_to_tensor", "quantize", "tensor_to_pixel_buffer"}
 )
 """Operations on every element by itself that may change its type."""
+
+
+def placing_operand(op: Op) -> str | None:
+    """Return the operand that says which elements a copy takes, of the operations where that is an operand."""
+    if Trait.INDICES not in op.traits or op.movement is None:
+        return None
+    return next(one.name for one in op.operands if one.name not in op.movement.operands)
 
 
 def is_power_of_one(operands: Mapping[str, Operand]) -> bool:
