@@ -1,4 +1,4 @@
-"""Weights in another shape, their encoding kept: what is compressed stays compressed."""
+"""Constants in another shape; that of weights keeps their encoding: what is compressed stays compressed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palett
 from aneforge.ops.declared import Declared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from aneforge.ops.types import Array
 
-__all__ = ["matrix_transposed", "with_unit_axes"]
+__all__ = ["matrix_transposed", "reshape_densely", "with_unit_axes"]
+
+
+def reshape_densely(constant: Constant, shape: Sequence[int]) -> Constant:
+    """Return a constant in another shape, without its encoding."""
+    if isinstance(constant, Declared):
+        return constant.derive("reshape", shape)
+    return Dense(np.asarray(constant.dense().reshape(shape), order="C"))
 
 
 def with_unit_axes(weight: Constant, count: int) -> Constant:

@@ -25,6 +25,7 @@ from aneforge.graph.convert import expand
 from aneforge.graph.methods.base import constant_or_tensor
 from aneforge.graph.methods.method_arguments import misuse
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.decompositions.polynomials import horner
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -366,14 +367,6 @@ def argument(x: object, function: str) -> Tensor:
     if not is_float(tensor.dtype):
         raise misuse(op, "x must hold floating-point numbers", seen=tensor.dtype, remedy="cast it to fp16")
     return tensor
-
-
-def horner(coefficients: Sequence[float], x: Tensor) -> Tensor:
-    """Return a polynomial of one or more degrees, its coefficients given with the constant term first."""
-    result = x * coefficients[-1]
-    for coefficient in reversed(coefficients[1:-1]):
-        result = (result + coefficient) * x
-    return result + coefficients[0]
 
 
 def below(x: Tensor, number: float) -> Tensor:

@@ -9,8 +9,8 @@ import numpy as np
 
 from aneforge.compiler.affine import KIND, Affine
 from aneforge.compiler.ir.edit import new_layer
-from aneforge.ops.constant import Constant, Dense
-from aneforge.ops.declared import Declared
+from aneforge.compiler.weights import reshape_densely
+from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.kind import Engine, Kind
@@ -75,10 +75,8 @@ class Emitter:
         """Return a tensor in another shape: a constant reshaped beforehand, or itself if it has that shape."""
         if x.type.shape == shape:
             return x
-        if isinstance(x, Declared):
-            return x.derive("reshape", shape)
         if isinstance(x, Constant):
-            return Dense(np.asarray(x.dense().reshape(shape), order="C"))
+            return reshape_densely(x, shape)
         return self.add("reshape", {"x": x}, {"shape": shape}, step=step)
 
     def affine(

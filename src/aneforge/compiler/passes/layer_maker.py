@@ -12,6 +12,7 @@ from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import new_layer
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.passes.constant_parts import constant_part
+from aneforge.compiler.weights import reshape_densely
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.declared import Declared
 from aneforge.ops.types import is_float
@@ -99,10 +100,8 @@ class LayerMaker:
         """Return a tensor in another shape: a constant reshaped beforehand, or itself if it has that shape."""
         if x.type.shape == shape and step:
             return x
-        if isinstance(x, Declared):
-            return x.derive("reshape", shape)
         if isinstance(x, Constant):
-            return Dense(np.asarray(x.dense().reshape(shape), order="C"))
+            return reshape_densely(x, shape)
         return self.add("reshape", {"x": x}, {"shape": shape}, step=step)
 
     def transpose(

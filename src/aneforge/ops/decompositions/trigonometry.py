@@ -16,6 +16,7 @@ import numpy as np
 
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Accuracy, Decomposition
+from aneforge.ops.decompositions.polynomials import horner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,14 +57,6 @@ exact in fp16."""
 WHOLE = 1024.0
 """Integers here stay within this. The clip between a rounding and a product with a number is there because the engine
 loses the number when one follows the other (value `rounding_keeps_multiplier` of the target database)."""
-
-
-def horner(coefficients: Sequence[float], x: Term) -> Term:
-    """Return a polynomial of one or more degrees, its coefficients given with the constant term first."""
-    result = x * coefficients[-1]
-    for coefficient in reversed(coefficients[1:-1]):
-        result = (result + coefficient) * x
-    return result + coefficients[0]
 
 
 def remainder_of(x: Term, parts: Sequence[float]) -> tuple[Term, Term]:
