@@ -164,7 +164,7 @@ class DecoderConfig:
 
     @property
     def recurrent(self) -> bool:
-        """Whether a layer has a memory that is overwritten: prompts run in pieces, and nothing is rewound."""
+        """Whether a layer has a memory that is overwritten: prompts run in pieces against the cache."""
         return any(isinstance(layer.mixer, DeltaNetSpec) for layer in self.layers)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 import aneforge as af
 from aneforge.callsite import keep_warnings
 from aneforge.engine.doubts import SPECIAL
+from aneforge.errors import GraphError, UnsupportedModelError
 from aneforge.llm.architecture import DeltaNetSpec
 from aneforge.llm.graphs.causal_attention import causal_mask
-from aneforge.llm.graphs.decoder import DecoderPart, attention_width, prefill_graph, shapes_held, step_graph
+from aneforge.llm.graphs.decoder import DecoderPart, attention_width, name_after, prefill_graph, shapes_held, step_graph
 from aneforge.llm.rope import rope_tables
 
 if TYPE_CHECKING:
@@ -21,13 +23,17 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
+REMEMBERED = 16
+"""Tokens after which memories are kept for a rewind, beside those of the last run."""
+
 __all__ = ["KeyValueCache", "PrefillProgram", "StepProgram", "compile_graph", "place_tokens"]
 
 
 class KeyValueCache:
     """What every layer keeps between tokens, in fp16, in buffers that programs share.
 
-    Keys and values are [key_value_heads, context, width]; a gated delta net keeps windows and a memory.
+    Keys and values are [key_value_heads, context, width]; a gated delta net keeps windows and a memory. These are
+    overwritten by every token: what they were is remembered where tokens are verified, so that some can be taken back.
     """
 
     def __init__(self, config: DecoderConfig, context: int) -> None:
@@ -35,9 +41,15 @@ class KeyValueCache:
         self.length = 0
         """How many places are filled."""
         self.buffers: dict[str, Array] = {}
+        self.overwritten: list[str] = []
+        """The buffers of windows and memories."""
+        self.remembered: dict[int, dict[str, Array]] = {}
+        """What was in them after so many tokens."""
         for number, layer in enumerate(config.layers):
             for name, shape in shapes_held(layer.mixer, context).items():
                 self.buffers[f"{name}_{number}"] = np.zeros(shape, np.float16)
+                if isinstance(layer.mixer, DeltaNetSpec):
+                    self.overwritten.append(f"{name}_{number}")
 
     @property
     def nbytes(self) -> int:
@@ -47,8 +59,36 @@ class KeyValueCache:
     def clear(self) -> None:
         """Forget everything."""
         self.length = 0
+        self.remembered.clear()
         for one in self.buffers.values():
             one.fill(0)
+
+    def remember(self) -> None:
+        """Keep what windows and memories are now, so that the next tokens can be taken back."""
+        self.remembered[self.length] = {name: self.buffers[name].copy() for name in self.overwritten}
+
+    def rewind(self, length: int) -> None:
+        """Forget tokens from a place on: the next ones overwrite keys and values, memories become as they were.
+
+        Raises:
+            GraphError: There are not as many tokens.
+            UnsupportedModelError: A memory was overwritten, and what it was is not remembered.
+        """
+        if not 0 <= length <= self.length:
+            raise GraphError("there are not as many tokens in the cache", seen=length, limit=self.length)
+        if self.overwritten and length != self.length:
+            if length not in self.remembered:
+                raise UnsupportedModelError(
+                    "a memory that was overwritten cannot be rewound: it is remembered where tokens are verified",
+                    seen=length,
+                    limit=min(self.remembered, default=self.length),
+                    remedy=f"run the text again, or ask for at most {REMEMBERED} guesses",
+                )
+            for name, one in self.remembered[length].items():
+                self.buffers[name][...] = one
+        kept = range(length - REMEMBERED, length + 1)
+        self.remembered = {place: one for place, one in self.remembered.items() if place in kept}
+        self.length = length
 
     def begin(self, found: Mapping[str, Array], tokens: int) -> None:
         """Take keys and values of a prompt, without those of its padding."""
@@ -109,7 +149,11 @@ class PrefillProgram:
 
 
 class StepProgram:
-    """One token, or several, against the cache; `last_row` gives the logits of the last one alone."""
+    """One token, or several, against the cache.
+
+    `last_row` gives the logits of the last one alone. Of tokens that are `verified`, what layers keep after each
+    is known.
+    """
 
     def __init__(
         self,
@@ -119,10 +163,12 @@ class StepProgram:
         target: TargetLike,
         *,
         last_row: bool = False,
+        verified: bool = False,
     ) -> None:
         self.tokens, self.cache = tokens, cache
         self.config = parts[0].config
-        built = [compile_graph(step_graph(part, tokens, last_row=last_row), target) for part in parts]
+        graphs = (step_graph(part, tokens, last_row=last_row, verified=verified) for part in parts)
+        built = [compile_graph(graph, target) for graph in graphs]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
         self.infinite = False
@@ -132,11 +178,14 @@ class StepProgram:
                 model.loaded.bind(name, cache.buffers[name])
                 model.loaded.bind(f"{name}_next", cache.buffers[name])
 
-    def run(self, hidden: Array, position: int) -> dict[str, Array]:
+    def run(self, hidden: Array, position: int, *, remember: bool = False) -> dict[str, Array]:
         """Run tokens at positions from `position`; the cache has what they leave afterwards.
 
-        There may be fewer than the program takes: rows beyond them are padding.
+        There may be fewer than the program takes: rows beyond them are padding. The cache can `remember` what was
+        before each token of a program that verifies.
         """
+        if remember:
+            self.cache.remember()
         count = len(hidden)
         rows = np.concatenate([hidden, np.repeat(hidden[-1:], self.tokens - count, axis=0)])
         inputs = {"hidden": rows, **self.place(position, count)}
@@ -151,6 +200,10 @@ class StepProgram:
                 inputs["hidden"] = model.loaded.read_output("hidden")
             given = [name for name in model.outputs if name.startswith(("logits_", "residual_"))]
             found |= {name: model.loaded.read_output(name).astype(np.float32) for name in given}
+            for place, name in itertools.product(range(1, count), self.cache.overwritten if remember else ()):
+                if name_after(name, place) in model.outputs:
+                    after = model.loaded.read_output(name_after(name, place))
+                    self.cache.remembered.setdefault(position + place, {})[name] = after
         self.cache.length = position + count
         return found
 

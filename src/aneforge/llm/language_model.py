@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnsupportedModelError
+from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
 from aneforge.llm.architecture import expect_context
 from aneforge.llm.baked import BakedWeights
 from aneforge.llm.checkpoint import FolderCheckpoint
@@ -29,7 +29,7 @@ from aneforge.llm.exactness import Mathematics, compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
 from aneforge.llm.hub import local_folder
 from aneforge.llm.number_forms import NumberForms, choose_forms
-from aneforge.llm.prompt_lengths import padded_length, split_prompt
+from aneforge.llm.prompt_lengths import LONGEST_VERIFIED, padded_length, split_prompt
 from aneforge.llm.rope import length_note
 from aneforge.llm.token_sampling import GREEDY, Sampling, choose_token
 from aneforge.records import dataclass
@@ -163,7 +163,7 @@ class LanguageModel:
             for chunk in split_layers(self.config, most, encoded_share(self.config, self.compress))
         )
         self.prefills: dict[tuple[int, bool], PrefillProgram] = {}
-        self.steps: dict[tuple[int, bool], StepProgram] = {}
+        self.steps: dict[tuple[int, bool, bool], StepProgram] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -199,11 +199,14 @@ class LanguageModel:
             self.prefills[key] = PrefillProgram(self.parts, key[0], self.asked, all_rows=all_rows)
         return self.prefills[key]
 
-    def step_program(self, tokens: int = 1, *, last_row: bool = False) -> StepProgram:
-        """Return the program of so many tokens against the cache, compiled when it is first asked for."""
-        key = tokens, last_row and tokens > 1
+    def step_program(self, tokens: int = 1, *, last_row: bool = False, verified: bool = False) -> StepProgram:
+        """Return the program of so many tokens against the cache, compiled when it is first asked for.
+
+        Those that are `verified` have the bits of steps of one token.
+        """
+        key = tokens, last_row and tokens > 1, verified and tokens > 1
         if key not in self.steps:
-            self.steps[key] = StepProgram(self.parts, tokens, self.cache, self.asked, last_row=key[1])
+            self.steps[key] = StepProgram(self.parts, tokens, self.cache, self.asked, last_row=key[1], verified=key[2])
         return self.steps[key]
 
     def prefill(self, ids: Sequence[int]) -> Array:
@@ -238,7 +241,7 @@ class LanguageModel:
 
     @property
     def recurrent(self) -> bool:
-        """Whether a layer has a memory that is overwritten: prompts run in pieces, and nothing is rewound."""
+        """Whether a layer has a memory that is overwritten: prompts run in pieces against the cache."""
         return self.config.recurrent
 
     def run_in_pieces(self, tokens: Sequence[int], *, last_row: bool) -> Array:
@@ -256,28 +259,40 @@ class LanguageModel:
         return np.concatenate(rows)
 
     def step(self, *ids: int) -> Array:
-        """Run the next token against the cache, and return logits; several tokens are run at once, with a row each.
+        """Run the next token against the cache, and return logits; several are run together, with a row each.
 
         Raises:
             GraphError: The cache is full, or a token is not in the vocabulary.
         """
+        rows = self.run_steps(ids, remember=False)
+        return rows[0] if len(ids) == 1 else rows
+
+    def run_steps(self, ids: Sequence[int], *, remember: bool) -> Array:
+        """Run the next tokens against the cache, which can `remember` what was before each; return a row for each."""
         tokens = self.checked(ids)
         self.expect_room(self.cache.length + len(tokens))
-        start = self.cache.length
-        found = self.step_program(len(tokens)).run(self.weights.embed(tokens, start), start)
-        logits = join_logits(found)
-        return logits[0] if len(tokens) == 1 else logits
+        rows: list[Array] = []
+        for begin in range(0, len(tokens), LONGEST_VERIFIED):
+            some, start = tokens[begin : begin + LONGEST_VERIFIED], self.cache.length
+            program = self.step_program(len(some), verified=True)
+            rows.append(join_logits(program.run(self.weights.embed(some, start), start, remember=remember)))
+        return np.concatenate(rows)
 
     def verify(self, tokens: Sequence[int], position: int) -> Array:
-        """Run tokens that begin at a position, in one run, and return logits with a row each.
+        """Run tokens that begin at a position, up to 8 in one run, and return logits with a row each.
 
-        What the cache has from that position on is overwritten: `af.llm.generate_speculatively` calls it.
+        What the cache has from that position on is overwritten: `af.llm.generate_speculatively` calls it. Rows have the
+        bits of steps of one token. The memories of recurrent layers are remembered: the next call may begin at any of
+        these tokens, or a few before them. At position 0 such a model takes the tokens as a prompt.
 
         Raises:
             GraphError: The cache is not that long, or the tokens do not fit the context or the vocabulary.
+            UnsupportedModelError: A layer is recurrent, and its memory at the position is not remembered.
         """
+        if self.recurrent and position == 0:
+            return self.score(tokens)
         self.rewind(position)
-        return self.step(*tokens).reshape(len(tokens), -1)
+        return self.run_steps(tokens, remember=self.recurrent)
 
     @property
     def label(self) -> str:
@@ -396,15 +411,9 @@ class LanguageModel:
 
         Raises:
             GraphError: The cache is not that long.
-            UnsupportedModelError: A layer is recurrent.
+            UnsupportedModelError: A layer is recurrent, and its memory there is not remembered, as `verify` does.
         """
-        if self.recurrent and length != self.cache.length:
-            raise UnsupportedModelError(
-                "a memory that was overwritten cannot be rewound", seen=length, limit=self.cache.length
-            )
-        if not 0 <= length <= self.cache.length:
-            raise GraphError("there are not as many tokens in the cache", seen=length, limit=self.cache.length)
-        self.cache.length = length
+        self.cache.rewind(length)
 
     def generate(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["LONGEST_PIECE", "padded_length", "split_prompt"]
+__all__ = ["LONGEST_PIECE", "LONGEST_VERIFIED", "padded_length", "split_prompt"]
 
 SHORTEST_PREFILL = 16
 """The shortest prefill that is compiled: shorter prompts are padded to it."""
 LONGEST_PIECE = 64
 """Tokens that a layer with a memory takes at once: what pairs of tokens take grows with their square."""
+LONGEST_VERIFIED = 8
+"""Tokens that are verified in one run: each is written into the cache by operations of its own."""
 
 
 def padded_length(tokens: int, context: int) -> int:

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 NEXT, LATER, MIXTURES = "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"
 FULL, LINEAR = "full_attention", "linear_attention"
-IN_PIECES = (
-    f"prompts run in pieces of up to {LONGEST_PIECE} tokens, and nothing is rewound: a gated delta net has a memory"
-)
+IN_PIECES = f"prompts run in pieces of up to {LONGEST_PIECE} tokens: a gated delta net has a memory"
 ROTATED = 0.25
 """The share of a head that rotary positions turn where the settings do not say it."""
 

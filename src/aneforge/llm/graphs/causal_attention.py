@@ -84,11 +84,14 @@ def attend_with_cache(  # noqa: PLR0913, PLR0917 - what a step is made of
     cache: tuple[af.Tensor, af.Tensor],
     placement: af.Tensor,
     mask: af.Tensor,
+    *,
+    verified: bool = False,
 ) -> tuple[af.Tensor, af.Tensor, af.Tensor]:
     """Return attention of a few tokens to everything in the cache, and the cache with their keys and values written.
 
     `placement` [1, places, tokens] has a 1 where a token's row goes; rows are written without indexing:
-    cache · (1 − placed) + placement · new. The mask is [1, tokens, places].
+    cache · (1 − placed) + placement · new. The mask is [1, tokens, places]. Rows of several tokens are written by a
+    product of matrices, whose sums are multiples of 2^-16; those that are `verified` one by one, as they are.
     """
     query, key, value = attention_projections(x, spec, norm, weights)
     if rotation is not None:
@@ -98,6 +101,9 @@ def attend_with_cache(  # noqa: PLR0913, PLR0917 - what a step is made of
         shape = (spec.key_value_heads, 1, spec.head_width)
         new = [one.reshape(*shape) * placement for one in (key, value)]
         placed = placement
+    elif verified:
+        new = [spread_rows(one, placement) for one in (key, value)]
+        placed = placement.sum(-1)
     else:
         spread = placement.tile((spec.key_value_heads, 1, 1)) if spec.key_value_heads > 1 else placement
         new = [spread @ one.transpose(1, 0, 2) for one in (key, value)]
@@ -106,6 +112,19 @@ def attend_with_cache(  # noqa: PLR0913, PLR0917 - what a step is made of
     keys, values = (held * kept + one for held, one in zip(cache, new, strict=True))
     attended = attend(query, keys, values, mask, spec)
     return output(x, attended, spec, weights), keys, values
+
+
+def spread_rows(rows: af.Tensor, placement: af.Tensor) -> af.Tensor:
+    """Return rows [tokens, heads, width] at their places [heads, places, width], with no bit lost."""
+    tokens, heads, width = rows.shape
+    columns = placement.transpose(0, 2, 1)
+    spread: af.Tensor | None = None
+    for number in range(tokens):
+        column = columns.slice_by_size((0, number, 0), (1, 1, columns.shape[2])).transpose(0, 2, 1)
+        row = rows.slice_by_size((number, 0, 0), (1, heads, width)).reshape(heads, 1, width) * column
+        spread = row if spread is None else spread + row
+    assert spread is not None  # noqa: S101 - there is a token
+    return spread
 
 
 def output(x: af.Tensor, attended: af.Tensor, spec: AttentionSpec, weights: LayerWeights) -> af.Tensor:

@@ -9,7 +9,8 @@ The last part ends with the head, in tiles of the vocabulary that fit an axis of
 | step (one or more tokens) | `hidden`, `placement` [1, context, tokens], `mask` [1, tokens, context], `cosine`, `sine` [tokens, 1, width], `keys_N`, `values_N` | `keys_N_next`, `values_N_next`, `hidden` or `logits_N` |
 
 A step of layers with a memory has windows and memories in place of keys and values; of several tokens, which may be
-padded, `real` [tokens, 1] and `window` [kernel − 1 + tokens, kernel − 1] tell tokens from padding.
+padded, `real` [tokens, 1] and `window` [kernel − 1 + tokens, kernel − 1] tell tokens from padding. Where tokens are
+verified, what such a layer keeps after the first, the second and so on are outputs too (`memory_N_after_1`).
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -32,7 +33,15 @@ if TYPE_CHECKING:
     from aneforge.llm.architecture import DecoderConfig, LayerSpec, NormSpec
     from aneforge.llm.graphs.decoder_blocks import WeightReader
 
-__all__ = ["DecoderPart", "attention_width", "prefill_graph", "shapes_held", "split_vocabulary", "step_graph"]
+__all__ = [
+    "DecoderPart",
+    "attention_width",
+    "name_after",
+    "prefill_graph",
+    "shapes_held",
+    "split_vocabulary",
+    "step_graph",
+]
 
 SHORTEST_LIMIT = 16384
 """The longest axis that every family has (`max_tensor_dim`)."""
@@ -114,11 +123,14 @@ def prefill_graph(part: DecoderPart, tokens: int, *, all_rows: bool = False) -> 
     return af.Graph({**outputs, **head_outputs(x, part)})
 
 
-def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False, last_row: bool = False) -> af.Graph:
+def step_graph(
+    part: DecoderPart, tokens: int = 1, *, states: bool = False, last_row: bool = False, verified: bool = False
+) -> af.Graph:
     """Return the graph of one token, or of a few, that read and write the cache.
 
     The cache is inputs and outputs, which share buffers; or, with `states`, states of the graph. `last_row` gives the
-    logits of the last token alone, which the input `last` [1, tokens] chooses as in a prefill.
+    logits of the last token alone, which the input `last` [1, tokens] chooses as in a prefill. Tokens that are
+    `verified` have the bits of steps of one token, and what layers with a memory keep after each token is an output.
     """
     config, context = part.config, part.context
     x = af.input((tokens, config.width), name="hidden")
@@ -129,7 +141,8 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False, last
         head_width = attention_width(config)
         cosine, sine = (af.input((tokens, 1, head_width), name=name) for name in ("cosine", "sine"))
         rotation = Rotation(cosine, sine, rotation_matrix(config.rope, head_width))
-    flags = token_flags(part, tokens)
+    flags = None if verified else token_flags(part, tokens)
+    between_tokens: dict[str, af.Tensor] = {}
     written: dict[str, af.Tensor] = {}
     residuals: dict[str, af.Tensor] = {}
     for number, layer in part.layers:
@@ -142,11 +155,13 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False, last
         if isinstance(layer.mixer, AttentionSpec):
             cache = held["keys"], held["values"]
             mixed, keys, values = attend_with_cache(
-                normal, layer.mixer, config.norm, weights, rotation, cache, placement, mask
+                normal, layer.mixer, config.norm, weights, rotation, cache, placement, mask, verified=verified
             )
             kept = {"keys": keys, "values": values}
         else:
-            mixed, kept = mix_by_delta_net(normal, layer.mixer, config.norm, weights, held, flags)
+            mixed, (*earlier, kept) = mix_by_delta_net(normal, layer.mixer, config.norm, weights, held, flags)
+            for count, after in enumerate(earlier, start=1):
+                between_tokens |= {name_after(f"{name}_{number}", count): one for name, one in after.items()}
         between = x + mixed
         x = feed_forward(between, part, layer, weights)
         written |= {f"{name}_{number}": one for name, one in kept.items()}
@@ -154,10 +169,15 @@ def step_graph(part: DecoderPart, tokens: int = 1, *, states: bool = False, last
             residuals |= {f"between_{number}": between, f"residual_{number}": x}
     if part.head and last_row:
         x = choose_row(x)
-    outputs = {**residuals, **(head_outputs(x, part) if part.head else {"hidden": x})}
+    outputs = {**residuals, **between_tokens, **(head_outputs(x, part) if part.head else {"hidden": x})}
     if states:
         return af.Graph(outputs, states=written)
     return af.Graph({**{f"{name}_next": one for name, one in written.items()}, **outputs})
+
+
+def name_after(name: str, count: int) -> str:
+    """Return the name of the output that has what a layer keeps after so many of the tokens that are verified."""
+    return f"{name}_after_{count}"
 
 
 def choose_row(x: af.Tensor) -> af.Tensor:

@@ -14,6 +14,9 @@ D₀ · Q·S + (D ∘ Q·Kᵀ) · U, and the memory becomes D_end · S + (D_last
 The inverse of 1 + L is built of inverses of blocks on the diagonal, each twice as long as those before: no number on
 the way is larger than those of the inverse itself, which deltas of keys of length one keep small, where powers of L
 would grow. Decays are exponentials of sums that are made for every pair of tokens, each rounded once.
+
+That rounds otherwise than steps of one token do. Tokens that are verified go through the memory one after the other,
+between projections of all of them, and have the bits of such steps; what is kept after each of them is known.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class HeadRows:
     value: af.Tensor
     """[heads, tokens, value_width]."""
     decay: af.Tensor
-    """The logarithm [heads, tokens]."""
+    """The logarithms [heads, tokens]; where tokens are computed one after the other, the decay itself."""
     strength: af.Tensor
     """[heads, tokens, 1]."""
 
@@ -88,14 +91,61 @@ def mix_by_delta_net(
     weights: LayerWeights,
     held: Mapping[str, af.Tensor],
     flags: TokenFlags | None,
-) -> tuple[af.Tensor, dict[str, af.Tensor]]:
-    """Return what tokens [tokens, width] add to the residual, and what is kept after them; one needs no flags."""
+) -> tuple[af.Tensor, list[dict[str, af.Tensor]]]:
+    """Return what tokens [tokens, width] add to the residual, and what is kept after them.
+
+    With flags tokens are computed together, and what is kept after the last one is all. Without flags they are computed
+    one after the other, and what is kept after each is returned.
+    """
     tokens, heads = x.shape[0], spec.value_heads
+    # What the engine computes in one operation with its neighbour, and rounds once, is not cut apart between tokens.
+    decay = softplus(project(x, weights, "decay") + weights("decay.bias")) * weights("decay.rate")
+    strength = project(x, weights, "write_strength").sigmoid()
+    if flags is None:
+        decay = decay.exp()
+    else:
+        decay, strength = decay * flags.real, strength * flags.real
+    rows = {**{part: project(x, weights, part) for part in PARTS}, "decay": decay, "strength": strength}
+    kept: list[dict[str, af.Tensor]] = []
+    found: list[af.Tensor] = []
+    for some in [rows] if flags is not None else single_rows(rows):
+        given, after = read_memory(some, spec, weights, kept[-1] if kept else held, flags)
+        found.append(given)
+        kept.append(after)
+    joined = found[0] if len(found) == 1 else af.concat(found, axis=0)
+    # Queries would be divided by the root of their width: both factors go into epsilon, since a norm follows.
+    scaled = replace(norm, epsilon=norm.epsilon * MEMORY_SCALE**2 * spec.key_width)
+    normal = normalise(joined, scaled, weights.part("value_norm"))
+    gate = project(x, weights, "output_gate").reshape(tokens * heads, spec.value_width)
+    mixed = (normal * activate(gate, "silu")).reshape(tokens, heads * spec.value_width)
+    return project(mixed, weights, "output"), kept
+
+
+def single_rows(rows: Mapping[str, af.Tensor]) -> list[Mapping[str, af.Tensor]]:
+    """Return the rows of every token by themselves."""
+    tokens = rows["query"].shape[0]
+    if tokens == 1:
+        return [rows]
+    return [
+        {name: row.slice_by_size((place, 0), (1, row.shape[1])) for name, row in rows.items()}
+        for place in range(tokens)
+    ]
+
+
+def read_memory(
+    projected: Mapping[str, af.Tensor],
+    spec: DeltaNetSpec,
+    weights: LayerWeights,
+    held: Mapping[str, af.Tensor],
+    flags: TokenFlags | None,
+) -> tuple[af.Tensor, dict[str, af.Tensor]]:
+    """Return what heads give [tokens · heads, value_width] for projected rows, and what is kept after them."""
+    tokens, heads = projected["query"].shape[0], spec.value_heads
     kept: dict[str, af.Tensor] = {}
     rows: dict[str, af.Tensor] = {}
     for part in PARTS:
         rows[part], kept[f"{part}_window"] = convolve(
-            project(x, weights, part), held[f"{part}_window"], weights(f"convolution.{part}.weight"), flags
+            projected[part], held[f"{part}_window"], weights(f"convolution.{part}.weight"), flags
         )
     group = spec.value_heads // spec.key_heads
     query, key = (
@@ -103,24 +153,15 @@ def mix_by_delta_net(
         for part in ("query", "key")
     )
     value = move_heads(rows["value"].reshape(tokens, heads, spec.value_width)) * MEMORY_SCALE
-    decay = softplus(project(x, weights, "decay") + weights("decay.bias")) * weights("decay.rate")
-    strength = project(x, weights, "write_strength").sigmoid()
-    if flags is not None:
-        decay, strength = decay * flags.real, strength * flags.real
-    strength = strength.transpose(1, 0).reshape(heads, tokens, 1)
-    read = HeadRows(query, key, value, decay.transpose(1, 0), strength)
-    found, kept["memory"] = write_one(read, held["memory"]) if tokens == 1 else write_several(read, held["memory"])
-    # Queries would be divided by the root of their width: both factors go into epsilon, since a norm follows.
-    scaled = replace(norm, epsilon=norm.epsilon * MEMORY_SCALE**2 * spec.key_width)
-    normal = normalise(move_heads(found).reshape(tokens * heads, spec.value_width), scaled, weights.part("value_norm"))
-    gate = project(x, weights, "output_gate").reshape(tokens * heads, spec.value_width)
-    mixed = (normal * activate(gate, "silu")).reshape(tokens, heads * spec.value_width)
-    return project(mixed, weights, "output"), kept
+    strength = projected["strength"].transpose(1, 0).reshape(heads, tokens, 1)
+    read = HeadRows(query, key, value, projected["decay"].transpose(1, 0), strength)
+    found, kept["memory"] = write_one(read, held["memory"]) if flags is None else write_several(read, held["memory"])
+    return move_heads(found).reshape(tokens * heads, spec.value_width), kept
 
 
 def write_one(read: HeadRows, memory: af.Tensor) -> tuple[af.Tensor, af.Tensor]:
     """Return what heads give for one token, and their memories after it."""
-    memory = memory * read.decay.exp().reshape(*read.strength.shape)
+    memory = memory * read.decay.reshape(*read.strength.shape)
     written = (read.value - read.key @ memory) * read.strength
     memory = memory + read.key.transpose(0, 2, 1) * written
     return read.query @ memory, memory
