@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import aneforge as af
 from aneforge.llm.graphs.decoder_blocks import activate, project
+from aneforge.ops.numbers import FP16_MAX
 
 if TYPE_CHECKING:
     from aneforge.llm.architecture import ExpertsSpec
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["mix_experts"]
 
-TAKEN = -65504.0
+TAKEN = -FP16_MAX
 """What the logit of an expert becomes once it is chosen: less than any other."""
 
 
