@@ -135,6 +135,17 @@ def test_pools(path: str, case: tuple[Array, PoolAttributes], adder: AdderChoice
         assert_same_bits(reductions.average_pool(x, adder, **attributes), pooling.average(x, adder, attributes))
 
 
+@on_every_path
+@pytest.mark.parametrize("places", [15, 16, 17, 31, 33])
+def test_the_last_places_of_a_row(path: str, places: int) -> None:
+    x = np.random.default_rng(places).integers(0, 65536, (1, 2, 5, 2 * places + 1)).astype(np.uint16).view(np.float16)
+    attributes: PoolAttributes = {"kernel_sizes": (3, 3), "strides": (2, 2), "pad_type": "valid", "pad": None}
+    with using(path=path), np.errstate(all="ignore"):
+        assert_same_bits(reductions.max_pool(x, **attributes), pooling.largest(x, **attributes))
+        for adder in ADDERS:
+            assert_same_bits(reductions.average_pool(x, adder, **attributes), pooling.average(x, adder, attributes))
+
+
 @needs_kernels
 def test_windows_that_reach_behind_the_padding() -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float16)

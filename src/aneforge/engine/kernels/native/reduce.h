@@ -64,14 +64,17 @@ static inline int16_t ordered(uint16_t half) {
 
 static void extreme_lanes(const struct aneforge_reduce *job, const uint16_t *from, int32_t lanes, uint16_t *out) {
     uint16_t best[LANES], halves[LANES];
+    int16_t held[LANES]; /* the best in the order of values */
     const uint16_t turn = job->kind == ANEFORGE_LARGEST ? 0 : 0x8000u; /* the smallest is the largest of the opposites */
     gather(from + job->taps[0], job->step, lanes, best);
+    for (int32_t lane = 0; lane < LANES; lane++) held[lane] = ordered(best[lane] ^ turn);
     for (int64_t tap = 1; tap < job->tap_count; tap++) {
         gather(from + job->taps[tap], job->step, lanes, halves);
         for (int32_t lane = 0; lane < LANES; lane++) {
-            const uint16_t other = halves[lane] ^ turn, held = best[lane] ^ turn;
-            const uint16_t more = (uint16_t)(0 - (ordered(other) > ordered(held)));
+            const int16_t other = ordered(halves[lane] ^ turn);
+            const uint16_t more = (uint16_t)(0 - (other > held[lane]));
             best[lane] = (uint16_t)((halves[lane] & more) | (best[lane] & ~more));
+            held[lane] = other > held[lane] ? other : held[lane];
         }
     }
     for (int32_t lane = 0; lane < lanes; lane++) {
@@ -84,7 +87,9 @@ static void extreme_lanes(const struct aneforge_reduce *job, const uint16_t *fro
 static bool reduce(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count) {
     const bool extreme = job->kind == ANEFORGE_LARGEST || job->kind == ANEFORGE_SMALLEST;
     bool exact = true;
-    for (int64_t i = first; i < first + count; i += LANES) {
+    for (int64_t next = first; next < first + count; next += LANES) {
+        /* The last vector is a whole one too, with some results again: parts of vectors are gathered one by one. */
+        const int64_t left = first + count - next, i = left < LANES && count >= LANES ? first + count - LANES : next;
         const int32_t lanes = (int32_t)(first + count - i < LANES ? first + count - i : LANES);
         const uint16_t *const from = job->x + job->places[run] + i * job->step;
         const int64_t place = run * job->length + i;
