@@ -85,7 +85,7 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
 
     Raises:
         GraphError: A number is out of range, or an input does not fit.
-        GraphTypeError: A number is none.
+        GraphTypeError: A value that must be a number is of another type.
         AneforgeError: Whatever `compile` raises.
     """
     whole("budget", budget)
@@ -132,7 +132,7 @@ def tune_precision(
 
     Raises:
         GraphError: A number is out of range, or an input does not fit.
-        GraphTypeError: A number is none.
+        GraphTypeError: A value that must be a number is of another type.
         AneforgeError: Whatever `compile` raises.
     """
     most = number("target_error", target_error)

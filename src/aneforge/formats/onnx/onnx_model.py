@@ -42,8 +42,10 @@ def from_onnx(model: ModelSource, shapes: Shapes | None = None, *, values: Value
         GraphError: The model cannot be read, breaks ONNX's own rules (`InvalidModelError` lists all such nodes), or has
             dimensions without a length.
         NotSupportedError: Nodes have no form here: `UnsupportedModelError` lists all of them, with reason and
-        workaround. GraphTypeError: An argument has the wrong type. UnknownNameError: `shapes` or `values` names
-        something that the model does not have. MissingPackageError: onnx is not installed.
+            workaround.
+        GraphTypeError: An argument has the wrong type.
+        UnknownNameError: `shapes` or `values` names something that the model does not have.
+        MissingPackageError: onnx is not installed.
     """
     expect_package("onnx")
     from aneforge.formats.onnx.conversion import graph_of  # noqa: PLC0415 - it imports onnx
