@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError, replace
@@ -10,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NoReturn, Self, cast
 
+from aneforge.display import as_html, number_of
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.node import Node, Output
 from aneforge.graph.printing import graph_text
@@ -137,7 +137,7 @@ class Graph:
         return f"<graph of {len(self.nodes)} nodes: {', '.join(self.inputs)} -> {', '.join(self.outputs)}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return as_html(f"{self!r}\n{self}")
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Graph) and self.text == other.text)
@@ -316,8 +316,8 @@ class Summary:
     def __str__(self) -> str:
         most = ", ".join(f"{count} {name}" for name, count in list(self.operations.items())[:8])
         return (
-            f"{self.nodes} nodes ({most}); {self.constants} constants, {self.work.bytes_weights:,} bytes; "
-            f"{self.work.macs:,} multiply-accumulates"
+            f"{number_of(self.nodes, 'node')} ({most}); {number_of(self.constants, 'constant')}, "
+            f"{self.work.bytes_weights:,} bytes; {self.work.macs:,} multiply-accumulates"
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.display import MOST_LINES
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.graph import work_of
 from aneforge.graph.node import Output, build
@@ -235,10 +236,14 @@ def test_reference_names_what_is_wrong_with_the_values() -> None:
 
 def test_summary_and_representations() -> None:
     graph = af.Graph({"y": af.input((1, 4)).linear(np.zeros((8, 4), np.float16)).relu()})
-    assert str(graph.summary()) == "3 nodes (1 input, 1 linear, 1 relu); 1 constants, 64 bytes; 32 multiply-accumulates"
+    assert str(graph.summary()) == "3 nodes (1 input, 1 linear, 1 relu); 1 constant, 64 bytes; 32 multiply-accumulates"
     assert repr(graph) == "<graph of 3 nodes: x0 -> y>"
     in_a_notebook = getattr(graph, "_repr_html_")()  # noqa: B009 - the notebook's protocol
-    assert in_a_notebook.startswith("<pre>graph {")
+    assert in_a_notebook.startswith("<div><strong>&lt;graph of 3 nodes: x0 -&gt; y&gt;</strong><pre>graph {")
+    y = af.input((1, 4))
+    for _ in range(MOST_LINES):
+        y = y.tanh()
+    assert len(getattr(af.Graph({"y": y}), "_repr_html_")().splitlines()) <= MOST_LINES  # noqa: B009 - as above
 
 
 def test_building_from_several_threads() -> None:
