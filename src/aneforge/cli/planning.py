@@ -215,19 +215,26 @@ def rate_of(run: RunPrice | None) -> str:
     return f"{run.tokens_per_second:.3g} ±{run.tokens_per_second_high / run.tokens_per_second - 1:.0%}"
 
 
+def times_of(run: RunPrice | None, step: RunPrice) -> str:
+    """Return how many times as long as a step a run takes; a dash where there is none."""
+    return "-" if run is None else f"{run.microseconds / step.microseconds:.2f}x"
+
+
 def show_parts(out: Console, chips: Sequence[ChipPlan]) -> None:
-    """Print where the time of a step goes."""
+    """Print where the time of a step goes, and how many times as long one takes that verifies guesses."""
     from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.llm.planning import VERIFIED  # noqa: PLC0415 - as above
 
     parts = ("weights", "attention", "other", "head", "dispatch", "copies")
-    table = plain_table(["time of a token", "context", *parts], ["context", *parts])
+    verified = f"{VERIFIED} at once"
+    table = plain_table(["time of a token", "context", *parts, verified], ["context", *parts, verified])
     for chip in chips:
         for one in chip.contexts:
             if one.decode is not None:
                 split = one.decode.split
                 times = (split.weights, split.attention, split.other, split.head, split.dispatch, split.copies)
                 shares = [f"{spent / one.decode.microseconds:.0%}" for spent in times]
-                table.add_row(chip.chip, str(one.context), *shares)
+                table.add_row(chip.chip, str(one.context), *shares, times_of(one.verification, one.decode))
     if table.row_count:
         out.print(table)
         out.print()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from aneforge.llm.planning import VERIFIED
 from aneforge.packages import expect_package
 from aneforge.report.html.page import digest
 from aneforge.report.numbers import bytes_text, energy_text, time_text
@@ -38,6 +39,7 @@ def plan_html(plan: DecoderPlan) -> str:
     text = (files("aneforge.commands") / "data" / "language_plan.html.jinja").read_text(encoding="utf-8")
     page = environment.from_string(text).render(
         plan=plan,
+        verified=VERIFIED,
         style=STYLE,
         style_hash=digest(STYLE).removeprefix("sha256-"),
         bytes=bytes_text,

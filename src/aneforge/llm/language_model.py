@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import os
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -29,7 +30,7 @@ from aneforge.llm.exactness import Mathematics, compare_sides, traced
 from aneforge.llm.graphs.decoder import DecoderPart
 from aneforge.llm.hub import local_folder
 from aneforge.llm.number_forms import NumberForms, choose_forms
-from aneforge.llm.prompt_lengths import LONGEST_VERIFIED, padded_length, split_prompt
+from aneforge.llm.prompt_lengths import padded_length, split_prompt, split_verified
 from aneforge.llm.rope import length_note
 from aneforge.llm.token_sampling import GREEDY, Sampling, choose_token
 from aneforge.records import dataclass
@@ -272,9 +273,10 @@ class LanguageModel:
         tokens = self.checked(ids)
         self.expect_room(self.cache.length + len(tokens))
         rows: list[Array] = []
-        for begin in range(0, len(tokens), LONGEST_VERIFIED):
-            some, start = tokens[begin : begin + LONGEST_VERIFIED], self.cache.length
-            program = self.step_program(len(some), verified=True)
+        left = iter(tokens)
+        for count in split_verified(len(tokens)):
+            some, start = list(islice(left, count)), self.cache.length
+            program = self.step_program(count, verified=True)
             rows.append(join_logits(program.run(self.weights.embed(some, start), start, remember=remember)))
         return np.concatenate(rows)
 

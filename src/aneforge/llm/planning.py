@@ -23,7 +23,7 @@ from aneforge.llm.checkpoint import read_settings
 from aneforge.llm.declared_weights import ENCODINGS
 from aneforge.llm.hub import local_folder
 from aneforge.llm.pricing import ChipPricing, DecoderGraphs
-from aneforge.llm.prompt_lengths import padded_length, split_prompt
+from aneforge.llm.prompt_lengths import LONGEST_VERIFIED, padded_length, split_prompt
 from aneforge.llm.settings import ModelSettings
 from aneforge.optimise.compress.encodings import blockwise, int4_palette, int8_per_channel
 from aneforge.records import dataclass
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_CONTEXTS",
     "DEFAULT_LENGTHS",
+    "VERIFIED",
     "ChipPlan",
     "Comparison",
     "ContextPlan",
@@ -53,6 +54,8 @@ __all__ = [
 DEFAULT_CONTEXTS = (512, 2048)
 DEFAULT_LENGTHS = (1, 32, 64, 128, 256, 512)
 DEFAULT_PROMPT = 128
+VERIFIED = 5
+"""Tokens of a verification: four guesses, as `generate_speculatively` takes, and the token before them."""
 ENCODERS = {"int8": int8_per_channel, "int4": int4_palette, "blockwise": blockwise}
 SAMPLE_ROWS = 4
 """Rows of random weights that the error of an encoding is measured on."""
@@ -89,6 +92,8 @@ class ContextPlan:
     """Of the prompt, padded as `af.llm.load` pads it; in pieces where a layer has a memory."""
     decode: RunPrice | None
     """None where the chip does not run it; `refusals` says why."""
+    verification: RunPrice | None
+    """Of a token and the guesses after it, in one run, as speculative decoding has it; None as above."""
     refusals: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
 
@@ -280,7 +285,7 @@ def plan_context(pricing: ChipPricing, context: int, prompt: int, against: Mappi
     runs: list[RunPrice | None] = []
     recurrent = pricing.config.recurrent
     padded = max(length for _, length in split_prompt(prompt, context)) if recurrent else padded_length(prompt, context)
-    for what, tokens in (("prompt", padded), ("step", 1)):
+    for what, tokens in (("prompt", padded), ("step", 1), ("verification", min(VERIFIED, context))):
         whole = what == "prompt"
         try:
             if whole:
@@ -288,15 +293,17 @@ def plan_context(pricing: ChipPricing, context: int, prompt: int, against: Mappi
             else:
                 runs.append(pricing.step(tokens, context))
         except NotSupportedError as error:
-            refusals.append(f"{what}: {refusal_of(pricing, tokens, context, whole and not recurrent) or error.message}")
             runs.append(None)
-    prefill, decode = runs
+            if what != "verification":  # nobody needs one to generate
+                reason = refusal_of(pricing, tokens, context, prompt=whole and not recurrent)
+                refusals.append(f"{what}: {reason or error.message}")
+    prefill, decode, verification = runs
     compared = [] if prefill is None else [compare(prefill, prompt, *one) for one in against.items()]
     held = pricing.cache_bytes(context)
-    return ContextPlan(context, held, prompt, prefill, decode, tuple(refusals), tuple(compared))
+    return ContextPlan(context, held, prompt, prefill, decode, verification, tuple(refusals), tuple(compared))
 
 
-def refusal_of(pricing: ChipPricing, tokens: int, context: int, prompt: bool) -> str:  # noqa: FBT001 - which graphs
+def refusal_of(pricing: ChipPricing, tokens: int, context: int, *, prompt: bool) -> str:
     """Return the first rule that stops a layer, and what it says; nothing where only the compiler refuses it."""
     for number in pricing.graphs.kinds:
         graph = pricing.graphs.layer(number, tokens, context, prompt=prompt)
@@ -314,10 +321,14 @@ def compare(prefill: RunPrice, prompt: int, device: str, rate: float) -> Compari
 
 
 def plan_pair(pricing: ChipPricing, length: int, context: int) -> PairPlan:
-    """Return whether a step of so many tokens compiles, by the layers of every kind and the head."""
+    """Return whether a step of so many tokens compiles, by the layers of every kind and the head.
+
+    As many as are verified in one run are judged in the form of verification, more in that of the pieces of a prompt.
+    """
     if length > context:
         return PairPlan(length, context, "longer", (), "the step has more tokens than the cache has places")
-    graphs = [pricing.graphs.layer(number, length, context) for number in pricing.graphs.kinds]
+    verified = length <= LONGEST_VERIFIED
+    graphs = [pricing.graphs.layer(number, length, context, verified=verified) for number in pricing.graphs.kinds]
     graphs.append(pricing.graphs.head(length, pricing.tile))
     verdicts = [af.preflight(graph, pricing.place.target) for graph in graphs]
     found = [one for verdict in verdicts for one in verdict.findings if one.severity in STOPPING]

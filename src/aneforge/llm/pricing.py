@@ -22,7 +22,7 @@ from aneforge.compiler.passes.kernels import STREAMS
 from aneforge.llm.chunks import split_layers
 from aneforge.llm.declared_weights import DeclaredWeights
 from aneforge.llm.graphs.decoder import DecoderPart, prefill_graph, split_vocabulary, step_graph
-from aneforge.llm.prompt_lengths import split_prompt
+from aneforge.llm.prompt_lengths import LONGEST_VERIFIED, split_prompt, split_verified
 from aneforge.ops.declared import Declared
 from aneforge.records import dataclass
 
@@ -130,12 +130,16 @@ class DecoderGraphs:
         self.weights = DeclaredWeights(config, encoding)
         self.made: dict[tuple[object, ...], af.Graph] = {}
 
-    def layer(self, number: int, tokens: int, context: int, *, prompt: bool = False) -> af.Graph:
-        """Return one layer: of a whole prompt, or of a step against a cache."""
-        key = ("layer", number, tokens, 0 if prompt else context, prompt)
+    def layer(
+        self, number: int, tokens: int, context: int, *, prompt: bool = False, verified: bool = False
+    ) -> af.Graph:
+        """Return one layer: of a whole prompt, or of a step against a cache, whose tokens may be `verified`."""
+        verified = verified and tokens > 1
+        key = ("layer", number, tokens, 0 if prompt else context, prompt, verified)
         if key not in self.made:
             part = DecoderPart(self.config, self.weights, context, number, number + 1, head=False, vocabulary_tile=1)
-            self.made[key] = prefill_graph(part, tokens) if prompt else step_graph(part, tokens)
+            made = prefill_graph(part, tokens) if prompt else step_graph(part, tokens, verified=verified)
+            self.made[key] = made
         return self.made[key]
 
     def head(self, tokens: int, rows: int, *, prompt: bool = False) -> af.Graph:
@@ -200,12 +204,14 @@ class ChipPricing:
         return sum(self.weights.layer_bytes(number) for number in range(len(self.config.layers))) + final + head
 
     def step(self, tokens: int, context: int) -> RunPrice:
-        """Return the price of a run of a few tokens against a cache.
+        """Return the price of a token against a cache, or of several that are verified, in runs as they are made.
 
         Raises:
             IllegalGraphError: An operation cannot run on the chip.
         """
-        return self.run(tokens, context, prompt=False)
+        lengths = Counter(split_verified(tokens))
+        runs = [(self.run(one, context, prompt=False), count) for one, count in lengths.items()]
+        return runs[0][0] if tokens <= LONGEST_VERIFIED else add_runs(runs)
 
     def prefill(self, tokens: int, context: int) -> RunPrice:
         """Return the price of a prompt, of all tokens at once.
@@ -232,15 +238,16 @@ class ChipPricing:
         return sum(count_held_bytes(self.graphs.layer(number, 1, context)) * count for number, count in kinds.items())
 
     def run(self, tokens: int, context: int, *, prompt: bool, last_row: bool = False) -> RunPrice:
-        """Return the price of a prompt, or of a step; with `last_row`, of a step with the logits of one token."""
+        """Return the price of a prompt, of a step, or with `last_row` of a piece of a prompt against the cache."""
         found: dict[int, GraphPrice] = {}
+        one_row = prompt or last_row
+        verified = not one_row and tokens > 1
         for number in self.graphs.kinds:
-            key = (number, tokens, 0 if prompt else context, prompt)
+            key = (number, tokens, 0 if prompt else context, prompt, verified)
             if key not in self.priced:
-                graph = self.graphs.layer(number, tokens, context, prompt=prompt)
+                graph = self.graphs.layer(number, tokens, context, prompt=prompt, verified=verified)
                 self.priced[key] = price_graph(graph, self.place, self.machine)
             found[number] = self.priced[key]
-        one_row = prompt or last_row
         last = ("head", tokens, one_row)
         if last not in self.heads:
             graph = self.graphs.head(tokens, self.tile, prompt=one_row)

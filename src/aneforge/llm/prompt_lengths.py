@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["LONGEST_PIECE", "LONGEST_VERIFIED", "padded_length", "split_prompt"]
+__all__ = ["LONGEST_PIECE", "LONGEST_VERIFIED", "padded_length", "split_prompt", "split_verified"]
 
 SHORTEST_PREFILL = 16
 """The shortest prefill that is compiled: shorter prompts are padded to it."""
@@ -29,3 +29,12 @@ def split_prompt(tokens: int, context: int) -> list[tuple[int, int]]:
     """
     counts = [min(LONGEST_PIECE, tokens - start) for start in range(0, tokens, LONGEST_PIECE)]
     return [(count, 1 if count == 1 else padded_length(count, context)) for count in counts]
+
+
+def split_verified(tokens: int) -> list[int]:
+    """Return the runs in which tokens are verified, by how many each has.
+
+    >>> split_verified(5), split_verified(19)
+    ([5], [8, 8, 3])
+    """
+    return [min(LONGEST_VERIFIED, tokens - start) for start in range(0, tokens, LONGEST_VERIFIED)]

@@ -100,13 +100,13 @@ def pricing(settings: dict[str, Any], chip: str, encoding: str = "dense") -> Chi
 
 
 @pytest.mark.parametrize("chip", ["m1", "m5"])
-@pytest.mark.parametrize("prompt", [False, True])
-def test_single_layers_add_up_to_the_whole_graph(chip: str, prompt: bool) -> None:  # noqa: FBT001 - a case
+@pytest.mark.parametrize(("tokens", "prompt"), [(1, False), (4, False), (64, True)])
+def test_single_layers_add_up_to_the_whole_graph(chip: str, tokens: int, prompt: bool) -> None:  # noqa: FBT001 - a case
     priced = pricing(SMALL, chip)
     tile = priced.place.target.limits.integer("max_tensor_dim")
     part = DecoderPart(priced.config, priced.weights, 512, 0, 4, head=True, vocabulary_tile=tile)
-    whole = af.cost(prefill_graph(part, 64) if prompt else step_graph(part), chip)
-    found = priced.run(64 if prompt else 1, 512, prompt=prompt)
+    whole = af.cost(prefill_graph(part, tokens) if prompt else step_graph(part, tokens, verified=True), chip)
+    found = priced.prefill(tokens, 512) if prompt else priced.step(tokens, 512)
     split = found.split
     layers = split.weights + split.attention + split.other + split.head
     assert layers == pytest.approx(sum(one.microseconds for one in whole.layers), rel=0.05)
@@ -145,6 +145,39 @@ def test_published_mixtures_are_within_the_error_bars() -> None:
 def test_published_time_to_the_first_token_is_within_the_error_bars() -> None:
     found = pricing(QWEN_8B, "m5-pro").prefill(372, 512)
     assert found.low <= 1.3e6 <= found.high
+
+
+def test_the_published_ratio_of_a_verification_to_a_step_is_met() -> None:
+    """ANEForge verifies five tokens of an 8B in 1.05 times the time of one, by one product that writes the cache."""
+    priced = pricing(QWEN_8B, "m5-pro")
+    assert priced.step(5, 512).microseconds / priced.step(1, 512).microseconds == pytest.approx(1.05, rel=0.04)
+
+
+def test_more_tokens_than_one_run_verifies_are_several_runs() -> None:
+    priced = pricing(SMALL, "m4")
+    runs = [priced.step(tokens, 256) for tokens in (19, 8, 3)]
+    assert runs[0].tokens == 19
+    assert runs[0].microseconds == pytest.approx(2 * runs[1].microseconds + runs[2].microseconds)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3_5_text"])
+def test_verification_is_planned_in_the_form_that_runs(kind: str, tmp_path: Path) -> None:
+    build_reference(kind, tmp_path)
+    (chip,) = plan_decoder(tmp_path, ["m4"], contexts=[64], lengths=[5]).chips
+    assert [pair.verdict for pair in chip.pairs] == ["legal"]
+    found = chip.contexts[0].verification
+    assert found is not None
+    priced = ChipPricing(DecoderGraphs(read_decoder(tmp_path)[0]), place_of("m4"))
+    assert found == priced.step(5, 64)
+    verified, piece = (priced.graphs.layer(0, 5, 64, verified=form) for form in (True, False))
+    assert sum(node.op.name == "slice_by_size" for node in verified.nodes) > 5
+    assert not any(node.op.name == "slice_by_size" for node in piece.nodes)
+    with af.llm.load(tmp_path, target="m4", context=64) as model:
+        layers = len(model.step_program(5, verified=True).models[0].layers)
+        parts = [priced.graphs.layer(number, 5, 64, verified=True) for number in range(2)]
+        parts.append(priced.graphs.head(5, priced.tile))
+        # Where one part of a program meets the next, a layer may be saved.
+        assert layers == pytest.approx(sum(len(af.build_program(one, "m4").layers) for one in parts), abs=2)
 
 
 def test_bytes_are_those_of_weights_and_cache() -> None:
