@@ -287,7 +287,7 @@ class Counter:
 
     def overlap_bytes(self, layer: Layer) -> int:
         """Return the bytes of rows that a convolution reads again because tiles of its result share them."""
-        places = self.plan.places_by_layer.get(layer.name)
+        places = self.plan.places.get(layer.name)
         if places is None or not places.overlap:
             return 0
         extents = extents_of(layer.bottoms[0].shape)

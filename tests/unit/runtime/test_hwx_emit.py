@@ -483,7 +483,8 @@ def test_what_is_not_read_again_is_overwritten() -> None:
 
 def test_steps_of_a_layer_are_planned_without_memory() -> None:
     compiled = compile_graph(source(*MAP).exp(), "m1")
-    (layer,), (places,) = compiled.program.layers, compiled.plan.places
+    (layer,) = compiled.program.layers
+    places = compiled.plan.places[layer.name]
     assert [step.result.channels for step in steps_of(layer, places)] == [24, 24]
     with pytest.raises(HwxError, match="ANE-EMIT-001: the memory plan has no place for this operation"):
         steps_of(layer, None)
@@ -505,7 +506,7 @@ def shifted(place: object) -> object:
 )
 def test_tasks_lie_where_the_plan_puts_them(name: str) -> None:
     compiled = compile_graph(GRAPHS[name](), "m1")
-    places = plan(compiled.program, schedule(compiled.program)).places_by_layer
+    places = plan(compiled.program, schedule(compiled.program)).places
     (layer,) = compiled.program.layers
     stand = surface_of(Extent(64, 64, 64), 4)
     bases = [

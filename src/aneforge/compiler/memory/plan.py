@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+# The plan is written to JSON and read back, so the types of its fields are needed when it runs.
+from collections.abc import Mapping  # noqa: TC003 - read from JSON
+from dataclasses import field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from aneforge.display import as_html, cut_lines
-from aneforge.records import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-# The plan is written to JSON and read back, so the types of its fields are needed when it runs.
 from aneforge.compiler.memory.folding import Fold, Refusal  # noqa: TC001 - read from JSON
 from aneforge.compiler.memory.layout import Strides  # noqa: TC001 - read from JSON
-from aneforge.compiler.memory.task_places import LayerPlaces  # noqa: TC001 - read from JSON
+from aneforge.compiler.memory.task_places import LayerPlaces
 from aneforge.compiler.memory.weights import PackedWeights  # noqa: TC001 - read from JSON
+from aneforge.display import as_html, cut_lines
+from aneforge.records import dataclass
 
 __all__ = ["CHIP", "RESULT", "Allocation", "AllocationState", "Memory", "MemoryPlan", "Moment", "Space", "Window"]
 
@@ -149,13 +146,8 @@ class MemoryPlan:
     folds: tuple[Fold, ...]
     refused_folds: tuple[Refusal, ...]
     notes: tuple[str, ...]
-    places: tuple[LayerPlaces, ...] = ()
-    """Where the tasks of layers keep their sources on chip, and in which pieces they work."""
-
-    @cached_property
-    def places_by_layer(self) -> Mapping[str, LayerPlaces]:
-        """The places of every layer that has some."""
-        return {one.layer: one for one in self.places}
+    places: Mapping[str, LayerPlaces] = field(default_factory=dict[str, LayerPlaces])
+    """By layer: where its tasks keep their sources on chip, and in which pieces they work. Layers alike have one."""
 
     @cached_property
     def by_value(self) -> Mapping[str, Allocation]:

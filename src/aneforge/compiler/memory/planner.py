@@ -132,9 +132,11 @@ class Planner:
             folds=self.schedule.folds,
             refused_folds=self.schedule.refused_folds,
             notes=(*self.schedule.notes, *self.homes.notes),
-            places=tuple(
-                found for layer in self.program.layers if (found := places_of(layer, self.memory)) is not None
-            ),
+            places={
+                layer.name: found
+                for layer in self.program.layers
+                if (found := places_of(layer, self.memory)) is not None
+            },
         )
 
     # Tensors.

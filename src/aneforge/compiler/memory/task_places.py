@@ -137,8 +137,6 @@ class Thinning:
 class LayerPlaces:
     """Where the tasks of one layer work: its operation, and what comes after it."""
 
-    layer: str
-    """Its name; places that are kept for all layers alike have none."""
     neural: TaskPlace
     """A task of the neural cores that passes the operation's result through: a table, a relu, a copy."""
     planar: TaskPlace
@@ -183,8 +181,7 @@ def places_of(layer: Layer, memory: OnChip) -> LayerPlaces | None:
     >>> found and (found.neural.row, found.planar.patch)
     (2096, (4, 4))
     """
-    found = places_of_work(work_of(layer), memory.size)
-    return None if found is None else replace(found, layer=layer.name)
+    return places_of_work(work_of(layer), memory.size)
 
 
 class Work(NamedTuple):
@@ -240,17 +237,17 @@ def work_of(layer: Layer) -> Work:
 
 def chain_of(layer: Layer) -> ChainWork | None:
     """Return what a layer does that takes a chain of tasks; None for other layers."""
-    if any(value.rank > MOST_AXES for value in (*layer.bottoms, layer.result)):
-        return None
     kind, stage = layer.kind.name, layer.epilogue.transpose
     turned = () if stage is None else stage.integers("perm")
+    add = CHAINS.get(kind)
+    if (add is None and not turned) or not layer.bottoms:  # what reads constants alone has no tensor to place
+        return None
+    if any(value.rank > MOST_AXES for value in (*layer.bottoms, layer.result)):
+        return None
     axes: frozenset[str] = frozenset()
     order: tuple[int, ...] = ()
     factors: tuple[Matrices, ...] = ()
     transposed = (False, False)
-    add = CHAINS.get(kind)
-    if (add is None and not turned) or not layer.bottoms:  # what reads constants alone has no tensor to place
-        return None
     if add is with_reduction:
         axes = reduced_axes(layer)
     elif add is with_softmax:
@@ -309,7 +306,7 @@ def places_of_work(work: Work, on_chip: int) -> LayerPlaces | None:
     sources = [one for one in read if one is not None]
     neural, *copies = (pass_place(*sizes_of(one), on_chip=on_chip) for one in (core, *sources))
     planar = planar_place(*sizes_of(core), on_chip=on_chip)
-    places = LayerPlaces("", neural, planar, tuple(copies))
+    places = LayerPlaces(neural, planar, tuple(copies))
     if work.convolution is not None:
         if not sources:  # of a constant
             return None

@@ -121,8 +121,8 @@ def check_lives(program: Program, schedule: Schedule, plan: MemoryPlan) -> None:
         step = schedule.step_of[layer.name]
         for result in layer.results:
             one = plan.by_value[result.name]
-            copied = any(copy.first <= step for copy in plan.copies.get(one.root, ()))
-            if copied and layer.name not in idle:
+            copies = () if layer.name in idle else plan.copies.get(one.root, ())
+            if any(copy.first <= step for copy in copies):
                 raise GraphError(f"%{one.root} is copied on chip before %{result.name} is written into it", seen=step)
             if not one.first <= step <= one.last:
                 raise GraphError(f"%{result.name} is written before it has room, or after that", seen=step)
@@ -187,8 +187,9 @@ def streaming(layer: Layer, step: int, plan: MemoryPlan, folds: Mapping[str, Fol
         if not isinstance(ref, Value) or lies_there(folds, layer, ref.name):
             continue
         one = plan.by_value[ref.name]
-        copied = any(copy.first <= step <= copy.last for copy in plan.copies.get(one.root, ()))
-        if one.memory is Memory.DRAM and not copied:
+        if one.memory is not Memory.DRAM:
+            continue
+        if not any(copy.first <= step <= copy.last for copy in plan.copies.get(one.root, ())):
             yield operand, ref.name
     for result in layer.results:
         if plan.by_value[result.name].memory is Memory.DRAM:

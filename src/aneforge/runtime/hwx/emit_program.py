@@ -277,7 +277,7 @@ def plan_layers(
     refused: list[RefusedLayer] = []
     for layer in order:
         try:
-            planned[layer.name] = steps_of(layer, plan.places_by_layer.get(layer.name))
+            planned[layer.name] = steps_of(layer, plan.places.get(layer.name))
         except HwxError as error:
             refused.append(refused_layer(layer, error))
     return planned, tuple(refused)
