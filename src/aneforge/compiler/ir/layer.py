@@ -133,6 +133,11 @@ class Layer(Attributed):
     segment: int = 0
     location: Location | None = None
 
+    def __post_init__(self) -> None:
+        # Found here and not when it is first asked for: only attributes that the first few objects of a class have are
+        # kept in a table that all share. One that comes later gives every layer a table of its own, of 800 bytes.
+        self.__dict__["name"] = self.results[0].name
+
     @property
     def result(self) -> Value:
         """The first result, whose name is the layer's."""
