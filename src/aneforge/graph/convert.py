@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Change", "Converted", "SuppliedInput", "choose", "convert", "expand"]
+__all__ = ["Change", "Converted", "SuppliedInput", "choose", "convert", "expand", "resolve_objections"]
 
 NO_LIMITS = Limits()
 DEEPEST = 16
@@ -113,6 +113,16 @@ def convert(graph: Graph, dialect: Dialect) -> Converted:
         GraphError: A number of a decomposition has no fp16.
     """
     objections = {node: found for node in graph.nodes if (found := objection_to(node, dialect)) is not None}
+    return resolve_objections(graph, dialect, objections)
+
+
+def resolve_objections(graph: Graph, dialect: Dialect, objections: Mapping[Node, Objection]) -> Converted:
+    """Return a graph in a dialect whose objections to its nodes are known.
+
+    Raises:
+        NotSupportedError: The dialect has no form of an operation.
+        GraphError: A number of a decomposition has no fp16.
+    """
     if not objections:
         return Converted(graph)
     conversion = Conversion(dialect)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -233,7 +232,8 @@ class Draft:
         """Return where the user made what a unit is written for, in an object by which the unit's node is known."""
         if unit.node is None:
             return None
-        place = replace(unit.node.location or Location())
+        known = unit.node.location or Location()
+        place = Location(known.file, known.line, known.node)
         self.sources[id(place)] = unit.node
         return place
 

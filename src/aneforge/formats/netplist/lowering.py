@@ -16,7 +16,7 @@ from aneforge.formats.netplist.netplist_dialect import netplist_dialect
 from aneforge.formats.netplist.netplist_values import Known, canonical
 from aneforge.formats.netplist.patterns import Blocks, find_patterns
 from aneforge.formats.netplist.schema import layer_table
-from aneforge.graph.convert import Change, choose, convert
+from aneforge.graph.convert import Change, choose, resolve_objections
 from aneforge.graph.graph import INPUT
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Dense
@@ -76,13 +76,14 @@ def converted(graph: Graph) -> Converted:
         GraphError: A number or a tensor has no form in a description.
     """
     dialect = netplist_dialect(find_patterns(graph))
-    for node in graph.nodes:
-        objection = None if node.op.name == INPUT else dialect.objection(node)
-        if objection is not None and objection.restated is None and choose(node.op, objection, dialect) is None:
+    operations = [node for node in graph.nodes if node.op.name != INPUT]
+    objections = {node: found for node in operations if (found := dialect.objection(node)) is not None}
+    for node, objection in objections.items():
+        if objection.restated is None and choose(node.op, objection, dialect) is None:
             raise dialect.refusal(node, objection)
     for node in graph.nodes:
         check_types(node)
-    return convert(graph, dialect)
+    return resolve_objections(graph, dialect, objections)
 
 
 class Lowering:

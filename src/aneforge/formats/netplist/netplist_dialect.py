@@ -17,7 +17,6 @@ from aneforge.formats.netplist.emit.emit_attention import EINSUM
 from aneforge.formats.netplist.parameters import bits_of, number_of
 from aneforge.formats.netplist.refusals import forms_table
 from aneforge.formats.netplist.rows import row_of_node
-from aneforge.formats.netplist.schema import ParamKind
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.ops.constant import Constant
 from aneforge.ops.decompositions.products import transposed_padding
@@ -53,12 +52,13 @@ def netplist_dialect(patterns: Container[Node] = ()) -> Dialect:
 def rounded_numbers(node: Node) -> Objection | None:
     """Object to numbers that fp16 does not hold where the layer has them as bit patterns of fp16."""
     row = row_of_node(node.op.name, node.attributes)
-    held = {name: row.params[key] for key, name in row.entry.keys.items()} if row else {}
+    if row is None or not row.numbers:
+        return None
     changed: dict[str, object] = {}
     details: list[str] = []
-    for name, entry in held.items():
+    for name, entry in row.numbers.items():
         value = node.attributes[name]
-        if entry.kind is not ParamKind.BITS or not isinstance(value, float) or not math.isfinite(value):
+        if not isinstance(value, float) or not math.isfinite(value):
             continue
         rounded = number_of(bits_of(value))
         if rounded != value and math.isfinite(rounded):

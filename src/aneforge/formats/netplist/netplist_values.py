@@ -57,7 +57,11 @@ class Placed:
     @property
     def dims(self) -> Dims:
         """The five extents."""
-        return Dims.of({dim: extent for dim, extent in zip(self.axes, self.shape, strict=True) if dim is not None})
+        extents = [1] * len(Dim)
+        for dim, extent in zip(self.axes, self.shape, strict=True):
+            if dim is not None:
+                extents[dim] = extent
+        return Dims(*extents)
 
     def transposed(self, perm: Sequence[int]) -> Placed:
         """Return the same symbol with its axes in another order."""

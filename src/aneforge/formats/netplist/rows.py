@@ -72,6 +72,8 @@ class LayerRow:
     operands: Mapping[str, Layout]
     """Operands in the order of the bottoms."""
     result: Layout
+    numbers: Mapping[str, ParamEntry]
+    """Attributes that the layer has as bit patterns of fp16, and the parameters that they are."""
 
     @property
     def op(self) -> str:
@@ -145,7 +147,9 @@ def layer_row(kind: str, entry: RowEntry) -> LayerRow:
     """Return a row of the table with its layouts read."""
     operands = {name: Layout.parse(text) for name, text in entry.operands.items()}
     result = next(iter(operands.values())) if entry.result is None else Layout.parse(entry.result)
-    return LayerRow(kind, entry, operands, result)
+    params = {name: layer_table().layers[kind].params[key] for key, name in entry.keys.items()}
+    numbers = {name: param for name, param in params.items() if param.kind is ParamKind.BITS}
+    return LayerRow(kind, entry, operands, result, numbers)
 
 
 @cache
