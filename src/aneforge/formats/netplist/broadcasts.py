@@ -1,4 +1,4 @@
-"""Broadcasts of constants that were read, left to the operations that read them.
+"""Broadcasts of constants that are read, left to the operations that read them.
 
 Elementwise units take tensors of one shape, so a description spells every broadcast out. Operations of a graph
 broadcast by themselves, and the compiler knows a gain or an offset by a constant that differs along the channels alone.
@@ -6,42 +6,49 @@ broadcast by themselves, and the compiler knows a gain or an offset by a constan
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
-from aneforge.graph.node import Output, build
-from aneforge.graph.rewrite import rewrite
-from aneforge.graph.tensor import Tensor
+from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
+from aneforge.ops.shapes import broadcast
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from aneforge.graph.node import Argument, Value
 
-    from aneforge.graph.graph import Graph
-    from aneforge.graph.node import Argument, Node
-
-__all__ = ["with_implicit_broadcasts"]
+__all__ = ["leave_out_broadcasts"]
 
 
-def with_implicit_broadcasts(graph: Graph) -> Graph:
-    """Return a graph in which elementwise operations read a constant itself, not a broadcast of it."""
-    return rewrite(graph, implicit) if any(node.op.name == "broadcast" for node in graph.nodes) else graph
+Operands = Mapping[str, "Argument | None"]
 
 
-def implicit(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
-    """Rebuild an elementwise operation with the constants that were broadcast to it, where its result stays."""
-    if Trait.ELEMENTWISE not in node.op.traits:
-        return None
-    direct = {name: constant_before(argument) for name, argument in operands.items()}
-    if all(direct[name] is argument for name, argument in operands.items()):
-        return None
-    rebuilt = build(node.op, direct, node.attributes, node.location)
-    return [Tensor(rebuilt)] if rebuilt.types == node.types else None
+def leave_out_broadcasts(op: str, operands: Operands) -> Operands:
+    """Return what an operation reads: an elementwise one the constants that were broadcast to it, if its result stays.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> from aneforge.graph.node import build
+    >>> from aneforge.ops.constant import Dense
+    >>> gain = Dense(np.ones((3, 1), np.float16))
+    >>> repeated = af.Tensor(build("broadcast", {"x": gain}, {"shape": (3, 4)}))
+    >>> leave_out_broadcasts("mul", {"x": af.input((3, 4)), "y": repeated})["y"] is gain
+    True
+    """
+    if len(operands) < 2 or Trait.ELEMENTWISE not in find_op(op).traits:  # of one alone the result would shrink
+        return operands
+    given = cast("Mapping[str, Value]", operands)  # elementwise operations have no lists, and none is left out
+    direct = {name: constant_before(value) for name, value in given.items()}
+    if all(direct[name] is value for name, value in given.items()):
+        return operands
+    before, after = (broadcast(*(value.type for value in values.values())) for values in (given, direct))
+    return direct if after == before else operands
 
 
-def constant_before(argument: Argument) -> Argument:
+def constant_before(value: Value) -> Value:
     """Return the constant that a value is a broadcast of, and any other value as it is."""
-    if isinstance(argument, Output) and argument.node.op.name == "broadcast":
-        source = argument.node.operands["x"]
-        return source if isinstance(source, Constant) else argument
-    return argument
+    if isinstance(value, Output) and value.node.op.name == "broadcast":
+        source = value.node.operands["x"]
+        return source if isinstance(source, Constant) else value
+    return value

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, NotSupportedError
+from aneforge.formats.netplist.broadcasts import leave_out_broadcasts
 from aneforge.formats.netplist.document import Dims
 from aneforge.formats.netplist.parameters import Parameters
 from aneforge.formats.netplist.plist import quote_value
@@ -109,7 +110,7 @@ class Layer:
 
     def build(self, op: str, operands: Mapping[str, Argument | None], **attributes: object) -> Tensor:
         """Return the first result of a new operation, which stands where the unit stands in the file."""
-        return Tensor(build(op, operands, attributes, self.unit.location))
+        return Tensor(build(op, leave_out_broadcasts(op, operands), attributes, self.unit.location))
 
     def axis(self, dim: Dim, value: Value | None = None) -> int:
         """Return the axis of a dimension; the depth has one where it is not 1."""

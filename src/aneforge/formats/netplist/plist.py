@@ -53,6 +53,9 @@ class PlistDict(dict[str, "PlistValue"]):
 
 
 PlistValue = bool | int | float | str | bytes | list["PlistValue"] | PlistDict
+CONTAINER_TYPES = (list, dict)
+PLAIN_TYPES = (bool, int, float, str, bytes, list)
+"""What a description holds apart from dictionaries."""
 
 
 def parse_plist(data: bytes, file: str | None = None) -> PlistDict:
@@ -337,7 +340,7 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
 
 def is_container(value: object) -> bool:
     """Return whether a value holds others."""
-    return isinstance(value, list | dict)
+    return isinstance(value, CONTAINER_TYPES)
 
 
 def children(container: object) -> Iterable[object]:
@@ -359,7 +362,7 @@ def check_value(value: object, place: Location) -> None:
         for key in value:
             if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a binary file may have others
                 raise GraphError("a key is not text", location=line, seen=quote_value(key))
-    elif not isinstance(value, bool | int | float | str | bytes | list):
+    elif not isinstance(value, PLAIN_TYPES):
         raise GraphError("nothing in a description is such a value", location=place, seen=quote_value(value))
 
 

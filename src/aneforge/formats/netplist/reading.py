@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
 from aneforge.errors import AneforgeError, GraphError, Location
-from aneforge.formats.netplist.broadcasts import with_implicit_broadcasts
 from aneforge.formats.netplist.keys import unknown_name
 from aneforge.formats.netplist.layer import warn_of_channels
 from aneforge.formats.netplist.netplist_weights import WeightFiles
@@ -207,7 +206,7 @@ def graph_of(
         outputs[shown_names[entry.operation, entry.symbol]] = value
     graph = name_graph(outputs, chosen)
     warn_unread(graph, chosen, names)
-    return with_implicit_broadcasts(graph)
+    return graph
 
 
 def choose_procedure(document: Document, name: str | None, place: Location | None) -> Procedure:
