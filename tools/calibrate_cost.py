@@ -429,13 +429,13 @@ HEADER = """\
 # Fitted by `tools/calibrate_cost.py` to `latencies.toml` and to the calibration part of `networks.toml`; run it instead
 # of editing. Rates in GB/s, times in µs.
 #
-# `spread` is the standard deviation of the logarithm of the error on what the other numbers were not fitted to: shapes,
-# and under `[spread]` chips and the test part of `networks.toml`. `calls` are chips with rows of networks alone.
+# `spread` is the standard deviation of the logarithm of the error on data that the other numbers were not fitted to:
+# shapes, and under `[spread]` chips and the test part of `networks.toml`. `calls` are chips with only rows of networks.
 
 [evidence]
 kind = "inferred"
 source = "rooflines"
-note = "A fit of six numbers for each chip; `fitted_classes` are those costs for an element that its own rows decide."
+note = "A fit of six numbers for each chip; `fitted_classes` are the costs per element that its own rows determine."
 
 [spread]
 """

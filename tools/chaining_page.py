@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 __all__ = ["chaining_page"]
 
 INTRODUCTION = (
-    "What a study of chained requests found on {on}, and what the model of it ([chaining](../chaining.md)) rests on. "
+    "The results of a study of chained requests on {on}, on which the model ([chaining](../chaining.md)) is based. "
     "`aneforge explain chaining NAME` prints one class, rule or experiment; times are with the [routes](routes.md)."
 )
 CLASSES = (
     "In Python they are in `aneforge.runtime.chaining`, without the underscore; `class_named` finds them by these "
-    "names. *simulation adds* is what no experiment saw."
+    "names. **simulation adds* is behaviour that no experiment showed."
 )
 RUNTIME = "Core ML uses them from macOS 15 on, and neither `_ANEModel` nor `_ANEChainingRequest`. None is modelled."
-RULES = "What `validate` says NO to. A rule without words of the system was not tried; it is inferred from what works."
+RULES = (
+    "The requests that `validate` refuses. A rule without a message of the system was not tried; it is inferred from "
+    "what works."
+)
 SIZES = (
-    "How many times as fast as the baseline a route was, within one publication. A route pays where every publication "
-    "of a size says so, there are several, and its times are below all of the baseline's."
+    "How many times as fast as the baseline a route was, within one publication. A route counts as faster where every "
+    "publication of a size agrees, there are several, and its times are below all those of the baseline."
 )
 
 
@@ -65,7 +68,7 @@ def chaining_page() -> str:
         "## Experiments",
         table(("experiment", "what was tried", "outcome", "found", "figures", "program"), experiment_rows()),
         "## Corrections",
-        "What the study said first, and what it found to hold.",
+        "The first statements of the study, and what turned out to be true.",
         table(("said", "holds", "experiments"), correction_rows()),
     ]
     return "\n\n".join(parts)

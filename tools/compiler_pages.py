@@ -19,7 +19,7 @@ PASSES_INTRODUCTION = (
     "`PIPELINE.dump(program, folder)` writes the program after each that changed it."
 )
 DECISIONS_INTRODUCTION = (
-    "What no published source says and is decided here all the same. A later discovery changes one value of one file."
+    "Decisions for which there is no published source. A later discovery changes one value of one file."
 )
 
 

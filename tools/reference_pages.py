@@ -80,9 +80,7 @@ def pages() -> Mapping[str, str]:
     return {name: f"{GENERATED}\n\n{write()}\n" for name, write in writers.items()}
 
 
-DATAPATH_INTRODUCTION = (
-    "What the engine computes differently from one target to another. The rest is one model for all."
-)
+DATAPATH_INTRODUCTION = "The parts of the datapath that differ between targets. The rest is one model for all."
 STREAMS_INTRODUCTION = (
     "An encoding *streams* where it stays compressed on its way to the engine, and *folds* where the compiler "
     "makes it dense fp16. *gain* is the measured speed-up over dense weights."
@@ -403,7 +401,7 @@ def rules_page() -> str:
 
 
 def statement(known: Rule) -> str:
-    """Return a rule's message with words in italics in the places of values."""
+    """Return a rule's message with words in italics in place of values."""
     words = {"op": "*operation*", "seen": "*value*", "what": "*subject*", "limit": "*limit*", "target": "*target*"}
     text = known.message.format(**words)
     return f"{text} {known.explanation}".strip()
@@ -442,19 +440,19 @@ def bound_on(known: Rule, tier: Tier) -> Fact | None:
 
 
 VALIDATORS_INTRODUCTION = (
-    "The compiler checks every layer before it makes code of it. It exports {exports} symbols for that, {layers} of "
-    "them one per kind of layer. A validator that accepts is not a guarantee: *accept-then-fail* is a layer that "
+    "The compiler checks every layer before it generates code for it. It exports {exports} symbols for that, {layers} "
+    "of them one per kind of layer. Acceptance by a validator is not a guarantee: *accept-then-fail* is a layer that "
     "passes and then fails in code generation or backend lowering."
 )
 VERDICTS_INTRODUCTION = (
     "The verdict on one small layer for each validator, and on forms that some targets refuse, on the first target of "
-    "each tier: with the compiler's own text where a source prints it, else with the rule. A question mark says that a "
-    "bound is unknown there, so that the verdict might be worse."
+    "each tier: with the compiler's own text where a source prints it, otherwise with the rule. A question mark means "
+    "that a limit is unknown there, so the verdict might be worse."
 )
 REFUSALS_INTRODUCTION = (
-    "Rules without a validator hold for several. The statement is the message of the rule, with *n* for the value "
-    "seen; the text is the compiler's own, with its directives. The evidence is that of the text and of a limit that "
-    "no target changes."
+    "Rules without a validator belong to several. The statement is the message of the rule, with *n* for the value; "
+    "the text is the compiler's own, with its directives. The evidence applies to the text, and to the limit where it "
+    "is the same on all targets."
 )
 
 

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 __all__ = ["routes_page"]
 
 INTRODUCTION = (
-    "The ways from a process to the engine, and what is compared with it, with every time that was published of them "
+    "The ways from a process to the engine, and alternatives that are compared with it, with every published time "
     "and what was corrected since. `aneforge routes` lists them, `aneforge explain route NAME` prints one, "
     "`af.routes()` and `af.route(name)` return them."
 )
 ASSUMED = (
-    "Predictions (`af.cost`, `af.plan_chaining`, `aneforge check`) assume `{route}`; the dispatch that they take is "
-    "fitted to whole calls by it ([cost](../cost.md)), and the calls below bound its interval. A route that *wraps* "
-    "another adds something to its calls."
+    "Predictions (`af.cost`, `af.plan_chaining`, `aneforge check`) assume `{route}`; the dispatch that they use is "
+    "fitted to whole calls through it ([cost](../cost.md)), and the calls below bound its interval. A route that "
+    "*wraps* another adds something to its calls."
 )
 FIGURES = (
-    "*call* is one call that computes next to nothing, *program* one that computes what is said. A source that names "
-    "no chip or no version of macOS leaves the cell empty. *disputed* names the entry of the [conflicts](conflicts.md)."
+    "*call* is one call that computes almost nothing, *program* one that computes the stated program. The cell is "
+    "empty where the source names no chip or no version of macOS. *disputed* names the entry of the "
+    "[conflicts](conflicts.md)."
 )
 
 
@@ -45,7 +46,7 @@ def routes_page() -> str:
     for known in routes():
         parts += [f"### {known.name}", f"`{known.function}`", known.recommendation]
         parts += [f"Correction: {known.correction}"] if known.correction else []
-        parts += [figure_table(known.figures) if known.figures else "Nobody published a time."]
+        parts += [figure_table(known.figures) if known.figures else "No time is published."]
     return "\n\n".join(parts)
 
 

@@ -531,7 +531,8 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
     assert main.run(["doctor"]) in (0, 1)
     shown = " ".join(capsys.readouterr().out.split())
     assert "Neural Engine; recommended, published latency 80 to 110 µs" in shown
-    assert "CPU of this machine; baseline. What the graph means, in float64: a reference of values." in shown
+    meaning = "The mathematical meaning of the graph in float64: a reference of values."
+    assert f"CPU of this machine; baseline. {meaning}" in shown
 
 
 @pytest.mark.parametrize(

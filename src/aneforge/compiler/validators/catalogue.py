@@ -260,7 +260,7 @@ def count_rule(validator: Validator) -> Rule:
     def bottoms(subject: Subject) -> Iterator[Seen]:
         """The layer reads {seen} tensors; its validator takes {limit}.
 
-        Remedy: give it as many as it takes.
+        Remedy: give it that number of tensors.
         """  # noqa: D401 - a rule's docstring is its message
         yield Seen(validator.bottoms_of(subject), "bottoms")
 

@@ -29,11 +29,11 @@ def forbidden_count(subject: Subject) -> Iterator[Seen]:
     trait=Trait.ARG_REDUCTION,
 )
 def searched_extent(subject: Subject) -> Iterator[Seen]:
-    """The searched axis is {seen} long; {target} searches at most {limit}.
+    """The searched axis has {seen} elements; {target} searches at most {limit}.
 
     Remedy: search parts of the axis, then the results of the parts.
 
-    Places come back as fp16 numbers, exact below the bound.
+    Indices are returned as fp16 numbers, which are exact up to this limit.
     """
     x, axis = argument(subject, "x"), integer(subject, "axis")
     if x is not None and axis is not None and -x.rank <= axis < x.rank:
@@ -52,7 +52,7 @@ def drawn_range(subject: Subject) -> Iterator[Seen]:
 
     Remedy: give a lower end below the upper one; for a constant use a fill.
 
-    This holds where the host draws the numbers too, so that a graph is refused either everywhere or nowhere.
+    The rule applies even where the host draws the numbers, so that a graph is refused on every target or on none.
     """
     low, high = number(subject, "low"), number(subject, "high")
     if low is not None and high is not None and not low < high:
@@ -67,11 +67,11 @@ def drawn_range(subject: Subject) -> Iterator[Seen]:
     ops={"tensor_to_circular_buffer"},
 )
 def writes_a_state(subject: Subject) -> Iterator[Seen]:
-    """A ring buffer is written that is {seen}; it must be {limit}.
+    """The ring buffer that is written is {seen}; it must be {limit}.
 
     Remedy: declare the buffer as a state of the program.
 
-    Only graph and program know what a buffer is; they say so in the attribute `live_state`.
+    The graph and the program set the attribute `live_state`; the operation itself does not show what the buffer is.
     """
     if subject.attributes.get("live_state") is False:
         yield Seen("no state of the program", "buffer")

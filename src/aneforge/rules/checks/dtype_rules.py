@@ -38,7 +38,7 @@ def output_dtype(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-DTYPE-005", Severity.DECOMPOSE, bound="program_output_dtypes", relation=Relation.ONE_OF, ops={PORT})
 def cast_output(subject: Subject) -> Iterator[Seen]:
-    """A program's output is {seen}; it leaves {target} as {limit}, through a cast at the port.
+    """A program's output is {seen}; {target} returns it as {limit}, through a cast at the port.
 
     Remedy: not needed; indices are exact in fp16 up to 2048.
     """
@@ -62,8 +62,8 @@ def is_index(op: str, dtype: str) -> bool:
 def engine_dtype(subject: Subject) -> Iterator[Seen]:
     """{what} is {seen}; operations on {target} take {limit}.
 
-    Remedy: cast integers to fp16 where they are at most 2048, up to which it holds them exactly; compute with larger
-    ones on the host. Cast floating-point tensors to fp16 (af.to_fp16 does it for a whole graph).
+    Remedy: cast integers of at most 2048 to fp16, which represents them exactly; compute with larger ones on the host.
+    Cast floating-point tensors to fp16 (af.to_fp16 does it for a whole graph).
 
     A constant is written in the form in which the engine reads it, so the type in which it is stored does not matter.
     """

@@ -29,10 +29,10 @@ def runs_mil(subject: Subject) -> Iterator[Seen]:
 def operation_floor(subject: Subject) -> Iterator[Seen]:
     """{op} needs the {what} family or a later one; {target} is of the {limit} family.
 
-    Remedy: choose a later target, or build the operation from others.
+    Remedy: choose a later target, or build it from other operations.
 
-    An operation's floor is the lowest family that has it. The floor of a product with constants is a division (guide
-    app. B: floor_divide), which every family is likely to have.
+    An operation's floor is the lowest family that has it. The operation `floor` of a product with constants is exempt:
+    it is a division (guide app. B: floor_divide), which every family probably has.
     """
     support = support_of(subject)
     if subject.attributes.get("quotient"):
@@ -43,7 +43,7 @@ def operation_floor(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-FLOOR-003", Severity.DECOMPOSE, bound="family", relation=Relation.AT_MOST)
 def decomposed_below_floor(subject: Subject) -> Iterator[Seen]:
-    """{op} is native from the {what} family on; on {target}, of the {limit} family, it is built from others.
+    """{op} is native from the {what} family on; on {target} ({limit} family) it is built from other operations.
 
     Remedy: not needed; expect more layers and the rounding of each.
     """

@@ -124,8 +124,8 @@ def count_factors(stride: int) -> int:
 def stride_factor(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride with the factor {seen}; strides on {target} must be products of {limit}.
 
-    Remedy: not needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
-    a stride that is such a product.
+    Remedy: not needed when compiled from a graph, where blocks of elements become channels of a convolution of stride
+    1; otherwise use a stride that is such a product.
 
     Reported in: apple/coremltools#2173
     """
@@ -144,12 +144,12 @@ def stride_factor(subject: Subject) -> Iterator[Seen]:
 def stride_factors(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
 
-    Remedy: not needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
-    a smaller stride.
+    Remedy: not needed when compiled from a graph, where blocks of elements become channels of a convolution of stride
+    1; otherwise use a smaller stride.
 
     Reported in: apple/coremltools#2173
 
-    The factors are 2, 3, 4 and 8, as large as they can be.
+    The stride is written as a product of 2, 3, 4 and 8 with the largest possible factors.
     """
     for stride in integers(subject, "strides"):
         if stride > 1 and leftover(stride) == 1:
@@ -168,7 +168,7 @@ def runtime_kernel_stride(subject: Subject) -> Iterator[Seen]:
 
     Remedy: use a smaller stride and a strided slice after it, or make the kernel a constant.
 
-    A larger stride is taken apart by rearranging the kernel, which must be known for that.
+    A larger stride is decomposed by rearranging the kernel, which must be a constant for that.
     """
     if not is_live(subject, "weight") or is_one_element(subject):
         return
@@ -177,7 +177,7 @@ def runtime_kernel_stride(subject: Subject) -> Iterator[Seen]:
 
 
 def is_one_element(subject: Subject) -> bool:
-    """Return whether a kernel sees one element at every place and pads nothing: it reads a strided slice instead."""
+    """Return whether a kernel covers one element and does not pad: it then reads a strided slice instead."""
     padded = subject.attributes.get("pad_type") == "custom" and any(integers(subject, "pad"))
     return set(integers(subject, "kernel_sizes")) == {1} and not padded
 
@@ -190,7 +190,7 @@ def is_one_element(subject: Subject) -> bool:
     trait=Trait.FORWARD_CONVOLUTION,
 )
 def channels_of_blocks(subject: Subject) -> Iterator[Seen]:
-    """{op} has a stride that moves places into channels on {target}; it would read {seen} channels, at most {limit}.
+    """{op} has a stride that moves elements into channels on {target}: {seen} channels, at most {limit} are allowed.
 
     Remedy: use a smaller stride, or split the channels into groups and add the results.
     """

@@ -25,9 +25,9 @@ SPATIAL_AXES = 2
     ops={"transpose"},
 )
 def transposes_at_all(_: Subject) -> Iterator[Seen]:
-    """By itself {target} transposes nothing: its largest width is {limit}.
+    """{target} does not run a transpose as one operation: its largest width is {limit}.
 
-    Remedy: not needed from a graph, where a transpose is always split there.
+    Remedy: not needed when compiled from a graph, where the transpose is split automatically.
     """
     yield Seen(1, "width")
 
@@ -40,10 +40,10 @@ def transposes_at_all(_: Subject) -> Iterator[Seen]:
     ops={"transpose"},
 )
 def transposed_axes(subject: Subject) -> Iterator[Seen]:
-    """A transpose moves {seen} axes, counted from the last; {target} moves at most the last {limit}.
+    """A transpose moves the last {seen} axes; {target} moves at most the last {limit}.
 
-    Remedy: not needed from a graph, where axes change places one after the other; else fold the batch into another
-    axis before, and unfold it after.
+    Remedy: not needed when compiled from a graph, where axes are exchanged one after the other; otherwise fold the
+    batch into another axis before the transpose, and unfold it after it.
     """
     perm = integers(subject, "perm")
     moved = next((place for place, source in enumerate(perm) if source % len(perm) != place), None)
@@ -55,8 +55,8 @@ def transposed_axes(subject: Subject) -> Iterator[Seen]:
 def padded_axes(subject: Subject) -> Iterator[Seen]:
     """Axis {seen} is padded; a layer pads {limit}.
 
-    Remedy: not needed from a graph, where the axis is transposed to the height and back; else concatenate with a
-    constant.
+    Remedy: not needed when compiled from a graph, where the axis is transposed to the height and back; otherwise
+    concatenate with a constant.
     """
     x, pads = argument(subject, "x"), integers(subject, "pad")
     if x is None:
@@ -81,14 +81,15 @@ def resized_axes(subject: Subject) -> Iterator[int]:
 def only_height_and_width(subject: Subject) -> Iterator[Seen]:
     """Axis {seen} is resized; a layer resizes {limit}.
 
-    Remedy: not needed from a graph, where the axis is transposed to the width and back; else transpose it yourself.
+    Remedy: not needed when compiled from a graph, where the axis is transposed to the width and back; otherwise
+    transpose it yourself.
     """
     for axis in resized_axes(subject):
         yield Seen(axis, "axis")
 
 
 def is_broadcast(x: TensorType, result: TensorType) -> bool:
-    """Return whether a repetition is a broadcast: only axes of length 1 are repeated, the depth not among them."""
+    """Return whether a repetition is a broadcast: only axes of length 1 are repeated, and not the depth."""
     depth = depth_axis(x)
     if result.rank != x.rank or (depth is not None and x.shape[depth] != result.shape[depth]):
         return False
@@ -99,10 +100,10 @@ def is_broadcast(x: TensorType, result: TensorType) -> bool:
 def tile_counts(subject: Subject) -> Iterator[Seen]:
     """A tensor is repeated with the factor {seen}; counts on {target} must be products of {limit}.
 
-    Remedy: not needed from a graph, where it is repeated along an axis of length 1 between reshapes; else concatenate
-    the tensor with itself.
+    Remedy: not needed when compiled from a graph, where it is repeated along an axis of length 1 between reshapes;
+    otherwise concatenate the tensor with itself.
 
-    Where only axes of length 1 are repeated it is a broadcast, which takes any count, but for the depth.
+    If only axes of length 1 are repeated it is a broadcast, which allows any count, except along the depth.
     """
     x = first(subject)
     if x is not None and any(is_broadcast(x, result) for result in subject.results[:1]):
@@ -227,12 +228,12 @@ def software_envelope(name: str) -> int:
 
 @rule("ANE-GATHER-003", Severity.REJECT, bound="texture_engine", relation=Relation.PRESENT, ops={"gather_nd"})
 def software_gather_form(subject: Subject) -> Iterator[Seen]:
-    """A gather by coordinates has {seen} {what}; without a texture engine {target} gathers with {limit}.
+    """A gather by coordinates has {seen} {what}; without a texture engine {target} takes {limit}.
 
     Remedy: gather along one axis, make the indices constants, or choose a target of the {since} family or a later one.
 
-    What was seen cannot be brought to the one form that is gathered there: three axes of one image, named by
-    coordinates of every axis. Constant indices are rewritten to name single elements.
+    Without a texture engine only one form is supported: three axes of one image, with coordinates for every axis. This
+    operation cannot be rewritten to that form. Constant indices are rewritten so that each selects one element.
     """
     x, index = argument(subject, "x"), argument(subject, "indices")
     if x is None or index is None or index.rank == 0 or not subject.results:
@@ -254,9 +255,9 @@ def software_gather_form(subject: Subject) -> Iterator[Seen]:
     trait=Trait.GATHERING,
 )
 def rounded_indices(subject: Subject) -> Iterator[Seen]:
-    """{op} takes one of {seen} places by indices that were fp16; above {limit} these are rounded to other places.
+    """{op} selects from {seen} elements with indices that were fp16; above {limit} fp16 rounds them to other indices.
 
-    Remedy: look the rows up on the host and feed them, or split the axis so that no part is longer.
+    Remedy: look the rows up on the host and feed them, or split the axis into parts that are not longer than the limit.
     """
     extent = integer(subject, "rounded_extent")
     if extent is not None:
@@ -271,12 +272,12 @@ def rounded_indices(subject: Subject) -> Iterator[Seen]:
     trait=Trait.SCATTERING,
 )
 def scattered_places(subject: Subject) -> Iterator[Seen]:
-    """{op} becomes a gather over {seen} places along one axis; {target} takes at most {limit}.
+    """{op} becomes a gather over {seen} elements along one axis; {target} takes at most {limit}.
 
     Remedy: write into parts of the tensor separately and concatenate them, or write along one axis.
 
-    Known places are written by a gather from the tensor and the updates after it; what is added or multiplied is
-    gathered from the updates alone. Coordinates of several axes count every place that they can name.
+    A scatter to constant indices is a gather from the tensor followed by the updates; updates that are added or
+    multiplied are gathered without the tensor. Coordinates of several axes count every element that they can address.
     """
     data, index = argument(subject, "data"), argument(subject, "indices")
     if data is None or index is None or not data.rank:

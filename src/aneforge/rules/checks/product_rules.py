@@ -80,7 +80,7 @@ def matrices(subject: Subject) -> tuple[TensorType, TensorType] | None:
 def product_depth(subject: Subject) -> Iterator[Seen]:
     """The {what} has a depth of {seen}; a matrix product takes {limit}.
 
-    Remedy: not needed from a graph, where batch axes are merged around the product; else fold them with reshape.
+    Remedy: not needed when compiled from a graph, where batch axes are merged; otherwise merge them with reshape.
     """
     for what, tensor in zip(("first operand", "second operand"), matrices(subject) or (), strict=False):
         axis = depth_axis(tensor)
@@ -98,7 +98,7 @@ def product_depth(subject: Subject) -> Iterator[Seen]:
 def product_rank(subject: Subject) -> Iterator[Seen]:
     """A matrix product of {seen} axes has no backend on {target}, which takes at most {limit}.
 
-    Remedy: not needed from a graph, where batch axes are merged around the product; else fold them with reshape.
+    Remedy: not needed when compiled from a graph, where batch axes are merged; otherwise merge them with reshape.
     """
     for tensor in matrices(subject) or ():
         if tensor.rank >= DEPTH_RANK:
@@ -113,7 +113,7 @@ def product_rank(subject: Subject) -> Iterator[Seen]:
     trait=Trait.MATRIX_PRODUCT,
 )
 def kernel_memory(subject: Subject) -> Iterator[Seen]:
-    """One output channel of the first operand takes {seen} bytes; the kernel memory of {target} holds {limit}.
+    """One output channel of the first operand takes {seen} bytes; the kernel memory of {target} has {limit}.
 
     Remedy: split the product along its contracted axis and add the parts.
 
@@ -134,7 +134,7 @@ def kernel_memory(subject: Subject) -> Iterator[Seen]:
     trait=Trait.MATRIX_PRODUCT,
 )
 def unshared_axes(subject: Subject) -> Iterator[Seen]:
-    """A matrix product has {seen} axes, {limit} at most, and its operands share none so that two could be merged.
+    """A matrix product has {seen} axes, the limit is {limit}, and no two neighbouring batch axes can be merged.
 
     Remedy: repeat each operand along the batch axes that it lacks, with tile.
     """
@@ -165,7 +165,7 @@ def can_be_merged(x: TensorType, y: TensorType, result: TensorType) -> bool:
 def linear_rank(subject: Subject) -> Iterator[Seen]:
     """The input of a linear layer has {seen} axes; {target} takes at most {limit}.
 
-    Remedy: not needed from a graph, where leading axes are merged around the layer; else fold them with reshape.
+    Remedy: not needed when compiled from a graph, where leading axes are merged; otherwise merge them with reshape.
     """
     x = argument(subject, "x")
     if x is not None:
@@ -187,7 +187,7 @@ def lengths(subject: Subject) -> tuple[int, int] | None:
 
 @rule("ANE-SDPA-002", Severity.REJECT, bound=fact("attention_value"), relation=Relation.NEVER, ops={"sdpa"})
 def key_and_value(subject: Subject) -> Iterator[Seen]:
-    """The value is {seen}, the key {limit}: the attention layer takes both in one shape.
+    """The value has shape {seen}, the key {limit}: the attention layer needs equal shapes.
 
     Remedy: build attention from matmul and softmax, or pad the narrower of the two.
     """
@@ -198,7 +198,7 @@ def key_and_value(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-SDPA-003", Severity.REJECT, bound=fact("attention_mask"), relation=Relation.NEVER, ops={"sdpa"})
 def mask_format(subject: Subject) -> Iterator[Seen]:
-    """The mask is {seen}, the query {limit}: the attention layer adds a mask of the query's own elements.
+    """The mask is {seen}, the query {limit}: the attention layer needs a mask of the query's type.
 
     Remedy: make it an additive mask, 0 where a key is seen and a large negative number elsewhere.
     """
@@ -209,7 +209,7 @@ def mask_format(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-SDPA-006", Severity.REJECT, bound="sdpa_native_max_sequence", relation=Relation.AT_MOST, ops={"sdpa"})
 def longer_sequence(subject: Subject) -> Iterator[Seen]:
-    """The longer sequence of the attention layer has {seen} positions; it is right up to {limit}, and garbage at 4096.
+    """The longer sequence of the attention layer has {seen} positions; it is correct up to {limit} and wrong at 4096.
 
     Remedy: omit native: attention is then built from matmul and softmax.
     """
@@ -220,7 +220,7 @@ def longer_sequence(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-SDPA-007", Severity.REJECT, bound="sdpa_native_min_sequence", relation=Relation.BELOW, ops={"sdpa"})
 def shorter_sequence(subject: Subject) -> Iterator[Seen]:
-    """The shorter sequence of the attention layer has {seen} positions; results are garbage from {limit} on.
+    """The shorter sequence of the attention layer has {seen} positions; results are wrong from {limit} on.
 
     Remedy: omit native: attention is then built from matmul and softmax.
     """

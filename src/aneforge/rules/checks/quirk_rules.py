@@ -16,14 +16,14 @@ SOFTPLUS_SAFE = 10.0
 """Softplus is reported to jump to 0 somewhere between 10.4 and 11.1; its exponential overflows at 11.094 (measured)."""
 AFFINE = {"gamma", "beta"}
 ROW = 128
-"""Elements; of a row that is longer by more than half of it the failure of squares is reported."""
+"""Elements; squares are reported to fail where the width modulo this number is above half of it."""
 
 
 @rule(
     "ANE-QUIRK-001", Severity.WARN, bound="rounding_keeps_multiplier", relation=Relation.PRESENT, trait=Trait.ROUNDING
 )
 def multiplier_after_rounding(subject: Subject) -> Iterator[Seen]:
-    """{op} is followed by a product with a number, which {target} loses.
+    """{op} is followed by a multiplication by a constant, which {target} drops.
 
     Remedy: put a clip that changes nothing between the two.
     """
@@ -45,7 +45,7 @@ def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
 
     Reported in: apple/coremltools#2687, apple/coremltools#2359
 
-    Its exponential overflows before its logarithm is taken. Mish and log-softmax that are built on it jump too.
+    The exponential inside it overflows before the logarithm is taken. Mish and log-softmax built on softplus jump too.
     """
     reach = number(subject, "reach")
     reach = float("inf") if reach is None else reach
@@ -61,7 +61,7 @@ def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
     trait=Trait.MASKING,
 )
 def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
-    """A mask before a softmax holds {seen}; beyond {limit} it is infinite on {target}.
+    """A mask before a softmax contains {seen}; beyond {limit} it is infinite on {target}.
 
     Remedy: mask with −10000, which has the same effect.
 
@@ -82,9 +82,9 @@ def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
     ops={"layer_norm"},
 )
 def affine_layer_norm(subject: Subject) -> Iterator[Seen]:
-    """A layer normalisation with {seen} fails to compile for some values of them, users report; {target} may do so.
+    """Users report that a layer normalisation with some values of {seen} fails to compile; it may fail on {target}.
 
-    Remedy: if it fails there, normalise without them and multiply and add after it.
+    Remedy: if it fails, normalise without them, then multiply and add.
 
     Reported in: sbryngelson/ANEForge#149
     """
@@ -100,9 +100,9 @@ def affine_layer_norm(subject: Subject) -> Iterator[Seen]:
     ops={"square"},
 )
 def activated_square(subject: Subject) -> Iterator[Seen]:
-    """{op} with an activation after it, {seen} wide, is reported to fail to compile; {target} may do so.
+    """Users report that {op} followed by an activation fails to compile at width {seen}; it may fail on {target}.
 
-    Remedy: pad the last axis, so that what is left over 128 is at most 64, or write x * x.
+    Remedy: pad the last axis so that its length modulo 128 is at most 64, or write x * x.
     """
     width = subject.results[0].shape[-1] if subject.results and subject.results[0].rank else 0
     if width % ROW > ROW // 2 and subject.consumers & activations():
@@ -151,12 +151,12 @@ def output_is_an_input(subject: Subject) -> Iterator[Seen]:
     bounded=True,
 )
 def coarse_silu(subject: Subject) -> Iterator[Seen]:
-    """{op} is one table on {target}, off by up to {seen} and by 0.0017 at 0; x · sigmoid(x) is nearer for small values.
+    """{op} is one table on {target}: its error is up to {seen}, 0.0017 at 0; x · sigmoid(x) is better for small values.
 
     Remedy: write x * x.sigmoid(), as an ONNX file does; opt="max" and tune_precision try that form.
 
-    Networks of many such layers differ by a factor of 13 to 20 between the two forms. The largest error is that of the
-    table against the mathematics, a product with the sigmoid's table is off by 0.006 at most up to 4.
+    The errors of networks with many such layers differ by a factor of 13 to 20 between the two forms. The largest error
+    is that of the table against the mathematics; x times the table of sigmoid has an error of at most 0.006 up to 4.
     """
     if subject.op == "silu":
         yield Seen(0.015, "largest error of the table")

@@ -49,7 +49,7 @@ def later_flag(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-TASK-003", Severity.REJECT, bound=INVARIANT, relation=Relation.NEVER, ops={TASK})
 def last_flag(subject: Subject) -> Iterator[Seen]:
-    """The mark of the last task is {seen} and must be {limit}: it is set on the last task alone.
+    """The mark of the last task is {seen} and must be {limit}: it is set only on the last task.
 
     Remedy: set EON, bit 25 of header word 0; in later generations bit 3 of the control word.
     """
@@ -123,7 +123,7 @@ def result_flag(subject: Subject) -> Iterator[Seen]:
 def abort_flag(subject: Subject) -> Iterator[Seen]:
     """DisallowAbort is {seen} and must be {limit}: equal to bit 12 of the NE's KernelCfg.
 
-    Remedy: set both on a planar task that hands its result over to the next one.
+    Remedy: set both on a planar task that passes its result to the next one.
     """
     yield from differing(subject, "disallow_abort", "hand_over_producer")
 
@@ -153,7 +153,7 @@ def flag_pattern(subject: Subject) -> Iterator[Seen]:
 
     Remedy: compare header word 6 with a program of the same structure.
 
-    Which of them a task needs depends on how it hands its result over; no rule is known that gives it.
+    Which of them a task needs depends on how it passes on its result; the rule is not known.
     """
     yield from unusual(subject, "flags")
 
@@ -162,16 +162,16 @@ def flag_pattern(subject: Subject) -> Iterator[Seen]:
 def event_pattern(subject: Subject) -> Iterator[Seen]:
     """The log events are {seen}; tasks at this place of real programs have one of {limit}.
 
-    Remedy: compare header word 2 with a program of as many tasks.
+    Remedy: compare header word 2 with a program that has the same number of tasks.
     """
     yield from unusual(subject, "log_events")
 
 
 @rule("ANE-TASK-016", Severity.WARN, bound=PATTERN, relation=Relation.NEVER, ops={TASK})
 def debug_event_pattern(subject: Subject) -> Iterator[Seen]:
-    """The debug log events are {seen}, bit 13 apart; tasks at this place of real programs have one of {limit}.
+    """The debug log events (without bit 13) are {seen}; tasks at this place of real programs have one of {limit}.
 
-    Remedy: compare header word 4 with a program of as many tasks.
+    Remedy: compare header word 4 with a program that has the same number of tasks.
     """
     yield from unusual(subject, "debug_log_events")
 
@@ -262,7 +262,7 @@ def unknown_product(subject: Subject) -> Iterator[Seen]:
 def unknown_move(subject: Subject) -> Iterator[Seen]:
     """No program of this data movement is known: {seen}.
 
-    Remedy: join tensors along channels, rows or columns, each once, and exchange channels with rows or columns alone.
+    Remedy: join tensors along channels, rows or columns, each once; transpose only channels with rows or columns.
     """
     yield from refuse(subject, "ANE-EMIT-009")
 

@@ -10,7 +10,7 @@ from aneforge.rules.subject import Subject
 
 @layer_rule("ANE-TOPK-002", Relation.NEVER)
 def chosen_count(subject: Subject) -> Iterator[Seen]:
-    """Of the axis {seen} elements are chosen; it has {limit}.
+    """{seen} elements are selected from an axis that has {limit}.
 
     Remedy: choose fewer.
     """
@@ -34,7 +34,7 @@ def box_coordinates(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-NMS-003", Relation.PRESENT, gate("non_maximum_suppression_lowers"))
 def suppression_lowers(subject: Subject) -> Iterator[Seen]:
-    """{op} passes its validator and never runs on the engine, of {target} or any other.
+    """{op} passes its validator but never runs on the engine, on {target} or any other target.
 
     Remedy: keep it on the host.
     """
@@ -56,7 +56,7 @@ def dropout_rate(subject: Subject) -> Iterator[Seen]:
 def negative_dropout_rate(subject: Subject) -> Iterator[Seen]:
     """A dropout drops {seen} of all elements; the rate must be {limit}.
 
-    Remedy: give a rate from 0 on.
+    Remedy: give a rate of at least 0.
     """
     rate = number(subject, "rate")
     if rate is not None and rate < 0:

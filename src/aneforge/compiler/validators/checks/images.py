@@ -24,7 +24,7 @@ def software_resize(subject: Subject) -> Iterator[Seen]:
 def aligned_and_centred(subject: Subject) -> Iterator[Seen]:
     """Resizing with {seen} needs the texture engine, which {target} does not have.
 
-    Remedy: align corners or sample at centres, one of the two.
+    Remedy: either align corners or sample at centres, not both.
     """
     flags = subject.attributes.get("align_corners"), subject.attributes.get("half_pixel_centers")
     if flags == (True, True) or subject.attributes.get("sampling_mode") == ALIGNED_HALF_PIXELS:
@@ -94,9 +94,9 @@ def template_depth(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-CROSSPRODUCT-002", Relation.ONE_OF)
 def vector_length(subject: Subject) -> Iterator[Seen]:
-    """A vector has {seen} numbers; a cross product is of vectors of {limit}.
+    """A vector has {seen} numbers; a cross product needs vectors of {limit}.
 
-    Remedy: lay three numbers along the first axis.
+    Remedy: put three numbers along the first axis.
     """
     for name in ("a", "b"):
         vectors = argument(subject, name)

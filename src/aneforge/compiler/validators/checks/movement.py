@@ -23,7 +23,7 @@ def every_axis_once(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-CONCAT-002", Relation.NEVER)
 def joined_axis(subject: Subject) -> Iterator[Seen]:
-    """Tensors are joined along axis {seen}, which is not one of their axes.
+    """Tensors are joined along axis {seen}, which they do not have.
 
     Remedy: name an axis of the tensors by a constant.
     """
@@ -47,7 +47,7 @@ def joined_layouts(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-CONCAT-004", Relation.NEVER)
 def joined_extents(subject: Subject) -> Iterator[Seen]:
-    """An input of a concat is {seen}; beside the joined axis it must be as the first, {limit}.
+    """An input of a concat is {seen}; except for the joined axis it must equal the first, {limit}.
 
     Remedy: pad or slice it first.
     """
@@ -64,7 +64,7 @@ def joined_extents(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-BROADCAST-002", Relation.NEVER)
 def spread_axes(subject: Subject) -> Iterator[Seen]:
-    """An axis of length {seen} is to become {limit} long; only one of length 1 is repeated.
+    """An axis of length {seen} cannot be broadcast to {limit}; only axes of length 1 can.
 
     Remedy: use tile.
     """
@@ -79,9 +79,9 @@ def spread_axes(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-RESHAPE-002", Relation.NEVER)
 def elements_kept(subject: Subject) -> Iterator[Seen]:
-    """A reshape gives {seen} elements of {limit}.
+    """A reshape makes {seen} elements from {limit}.
 
-    Remedy: give a shape of as many elements.
+    Remedy: give a shape with the same number of elements.
     """
     x = first(subject)
     if x is not None and subject.results and subject.results[0].size != x.size:
@@ -116,7 +116,7 @@ def viewed_extent(subject: Subject) -> int | None:
 
 @layer_rule("ANE-INPUTVIEW-003", Relation.NEVER)
 def viewed_offset(subject: Subject) -> Iterator[Seen]:
-    """A view begins at {seen}; the axis has {limit} places.
+    """A view begins at {seen}; the axis has {limit} elements.
 
     Remedy: begin within the axis.
     """
@@ -127,9 +127,9 @@ def viewed_offset(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-INPUTVIEW-004", Relation.NEVER)
 def viewed_size(subject: Subject) -> Iterator[Seen]:
-    """A view reaches to place {seen}; the axis has {limit}.
+    """A view ends at element {seen}; the axis has {limit}.
 
-    Remedy: take fewer places.
+    Remedy: take fewer elements.
     """
     extent = viewed_extent(subject)
     offset, size, step = (integer(subject, name) for name in ("offset", "size", "step"))
@@ -156,7 +156,7 @@ SPATIAL_AXES = 2
 
 @layer_rule("ANE-GATHER-002", Relation.PRESENT, "texture_engine")
 def software_gather(subject: Subject) -> Iterator[Seen]:
-    """A gather by coordinates has {seen} {what}; without a texture engine {target} gathers with {limit}.
+    """A gather by coordinates has {seen} {what}; without a texture engine {target} takes {limit}.
 
     Remedy: gather along one axis at a time, or flatten the tensor and compute one index.
 
@@ -217,7 +217,7 @@ def batch_divides(subject: Subject) -> Iterator[Seen]:
 def channel_to_space_depth(subject: Subject) -> Iterator[Seen]:
     """Channels become space with a factor of {seen} along the depth; {target} takes {limit}.
 
-    Remedy: move height and width alone.
+    Remedy: move only height and width.
 
     The authored form of the layer names the factor `factor_z`; an operation of a graph has none.
     """

@@ -17,7 +17,7 @@ ENGINE_ORDER = (Axis.BATCH, Axis.DEPTH, Axis.CHANNEL, Axis.HEIGHT, Axis.WIDTH)
 
 @layer_rule("ANE-NEURON-002", Relation.AT_MOST, "neuron_mode_max")
 def neuron_mode(subject: Subject) -> Iterator[Seen]:
-    """The activation is mode {seen} of the non-linear unit; a layer names at most mode {limit}.
+    """The activation is mode {seen} of the non-linear unit; a layer can use at most mode {limit}.
 
     Remedy: use another activation, or an elementwise layer.
     """
@@ -29,9 +29,9 @@ def neuron_mode(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-NEURON-003", Relation.NEVER)
 def no_neuron_mode(subject: Subject) -> Iterator[Seen]:
-    """The activation is mode {seen} of the non-linear unit; a layer names mode {limit}.
+    """The activation is mode {seen} of the non-linear unit; a layer must use mode {limit}.
 
-    Remedy: leave the layer out, or name what it does.
+    Remedy: leave the layer out, or name its function.
 
     Mode 0 does nothing. The authored form of a layer names a mode by its number; an operation of a graph is one.
     """
@@ -58,7 +58,7 @@ def reduced_axis(subject: Subject) -> Iterator[Seen]:
 def square_of_reduction(subject: Subject) -> Iterator[Seen]:
     """A reduction with its result squared is not a layer of {target}: its support byte is off.
 
-    Remedy: not needed from a graph, where the square becomes a layer of its own.
+    Remedy: not needed when compiled from a graph, where the square becomes a layer of its own.
     """
     if subject.op == "sq_after_reduce":
         yield Seen("square")
@@ -66,7 +66,7 @@ def square_of_reduction(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-SOFTMAX-002", Relation.ONE_OF)
 def softmax_output(subject: Subject) -> Iterator[Seen]:
-    """Softmax gives {seen}; its layer writes {limit}.
+    """The result of softmax is {seen}; its layer writes {limit}.
 
     Remedy: quantise after it.
     """
@@ -76,7 +76,7 @@ def softmax_output(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-LAYERNORM-002", Relation.ONE_OF)
 def norm_output(subject: Subject) -> Iterator[Seen]:
-    """The normalisation gives {seen}; its layer writes {limit}.
+    """The result of the normalisation is {seen}; its layer writes {limit}.
 
     Remedy: quantise after it.
     """
@@ -97,7 +97,7 @@ def norm_groups(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-LAYERNORM-004", Relation.AT_MOST, "layer_norm_grouped_depth")
 def norm_depth(subject: Subject) -> Iterator[Seen]:
-    """A normalisation in groups has a depth of {seen}; {target} takes {limit}.
+    """A group normalisation has a depth of {seen}; {target} takes {limit}.
 
     Remedy: fold the depth into the height with reshape.
     """
@@ -109,7 +109,7 @@ def norm_depth(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-MINMAXNORM-002", Relation.PRESENT, gate("minmax_over_channels"))
 def minmax_channels(subject: Subject) -> Iterator[Seen]:
-    """Min-max normalisation over the channels is not for {target}.
+    """Min-max normalisation over the channels is not supported by {target}.
 
     Remedy: normalise along width or height, transposed before and after.
     """
@@ -119,7 +119,7 @@ def minmax_channels(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-QUANT-001", Relation.NEVER)
 def zero_point_of_fp8(subject: Subject) -> Iterator[Seen]:
-    """A tensor of {what} has a zero point; in E4M3 there is none.
+    """A tensor of {what} has a zero point, which E4M3 does not support.
 
     Remedy: quantise symmetrically.
     """

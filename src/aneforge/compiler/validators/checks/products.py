@@ -29,7 +29,7 @@ def group_channels(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-CONV-003", Relation.NEVER)
 def kernel_channels(subject: Subject) -> Iterator[Seen]:
-    """The kernel reads {seen} channels a group; the input gives {limit}.
+    """The kernel reads {seen} channels per group; the input has {limit}.
 
     Remedy: give weights of [output channels, input channels / groups, ...].
     """
@@ -97,7 +97,7 @@ def result_rows(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-SDPA-004", Relation.NEVER)
 def query_and_key(subject: Subject) -> Iterator[Seen]:
-    """Rows of the key are {seen} long, those of the query {limit}: they do not contract.
+    """Rows of the key have length {seen}, those of the query {limit}; the lengths must be equal.
 
     Remedy: project both to one width.
     """
@@ -196,7 +196,7 @@ def arg_padding(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-ARGMINMAX-004", Relation.NEVER)
 def arg_even_padding(subject: Subject) -> Iterator[Seen]:
-    """The right padding is {seen}, the left {limit}: an arg-reduction pads both sides alike.
+    """The right padding is {seen}, the left {limit}: an arg-reduction needs equal padding on both sides.
 
     Remedy: pad with a layer of its own.
     """

@@ -114,7 +114,7 @@ def tiles_are_compressed(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-MUTABLE-001", Relation.NEVER)
 def known_weight(subject: Subject) -> Iterator[Seen]:
-    """There is no weight {seen} in the program; an edit names {limit}.
+    """The program has no weight {seen}; an edit must name {limit}.
 
     Remedy: `program.constants` lists the symbols.
     """
@@ -126,7 +126,7 @@ def known_weight(subject: Subject) -> Iterator[Seen]:
 def same_type(subject: Subject) -> Iterator[Seen]:
     """The new weight is {seen}, the old one {limit}.
 
-    Remedy: give a weight of the same shape and element type; another one needs another program.
+    Remedy: give a weight of the same shape and element type; any other weight needs another program.
     """
     old, new = subject.attributes["type"], subject.attributes["new_type"]
     if old is not None and old != new:
@@ -135,9 +135,9 @@ def same_type(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-MUTABLE-003", Relation.ONE_OF)
 def plain_encoding(subject: Subject) -> Iterator[Seen]:
-    """The {what} weight is encoded as {seen}; a weight that is edited is {limit}.
+    """The {what} weight is encoded as {seen}; a weight that is edited must be {limit}.
 
-    Remedy: keep a weight that is to be edited dense.
+    Remedy: leave weights that will be edited dense.
     """
     for what in ("old", "new"):
         encoding = subject.attributes[f"{what}_encoding"]
@@ -157,7 +157,7 @@ def words(subject: Subject, name: str) -> tuple[str, ...]:
 
 @layer_rule("ANE-LOAD-005", Relation.NEVER, severity=Severity.WARN)
 def every_byte_has_a_command(subject: Subject) -> Iterator[Seen]:
-    """The file has bytes other than zero at {seen} that no command gives; expected {limit}.
+    """The file has non-zero bytes at {seen} that belong to no command; expected {limit}.
 
     Remedy: look at them with a hex editor; they are kept when the file is written.
     """
