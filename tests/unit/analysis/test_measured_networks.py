@@ -109,7 +109,7 @@ def test_error_bars_that_other_networks_ask_for_hold_a_network(repository: Path)
     found = errors(calibrates=False)
     held = tool.inside_bars_of_others(list(found), np.array(list(found.values())))
     assert 0.7 <= np.mean(held) <= 0.9
-    assert f"from the other networks each time, they hold {held.sum()} of {len(held)}" in page(repository)
+    assert f"from the other networks each time, they contain {held.sum()} of {len(held)}" in page(repository)
 
 
 def test_the_page_says_how_many_intervals_hold_their_network(repository: Path) -> None:
