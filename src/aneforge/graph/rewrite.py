@@ -24,7 +24,8 @@ def rewrite(graph: Graph, replace: Replace) -> Graph:
     """Return a graph in which `replace` was asked about every node, each after those that it reads.
 
     It is given the node and its operands as they are now; it returns a tensor for every result, of the same type, or
-    nothing to keep the node. A node that is kept and whose operands did not change is shared with the old graph.
+    nothing to keep the node. A node that is kept and whose operands did not change is shared with the old graph; where
+    all of them are, it is the old graph that is returned.
     """
     now: dict[tuple[Node, int], Tensor] = {}
 
@@ -54,7 +55,9 @@ def rewrite(graph: Graph, replace: Replace) -> Graph:
         {name: now[output.node, output.index] for name, output in ports.items()}
         for ports in (graph.outputs, graph.states)
     )
-    return Graph(outputs, states)
+    before = (*graph.outputs.values(), *graph.states.values())
+    kept = all(map(same, before, (*outputs.values(), *states.values())))
+    return graph if kept else Graph(outputs, states)
 
 
 def keeps_operands(node: Node, operands: Mapping[str, Argument]) -> bool:

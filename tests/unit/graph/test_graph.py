@@ -206,6 +206,18 @@ def test_a_replacement_has_the_type_of_what_it_replaces() -> None:
         rewrite(af.Graph({"y": x.relu()}), lambda node, _: [x.expand_dims(0)] if node.op.name == "relu" else None)
 
 
+def test_a_graph_of_which_nothing_is_replaced_is_that_graph() -> None:
+    x = af.input((2,), name="x")
+    state = af.state("kept", (2,))
+    graph = af.Graph({"y": x.relu(), "z": x.abs() + state}, {"kept": x})
+    assert rewrite(graph, lambda _, __: None) is graph
+    changed = rewrite(graph, lambda node, _: [x.tanh()] if node.op.name == "relu" else None)
+    assert changed is not graph
+    assert changed.outputs["z"].node is graph.outputs["z"].node
+    exchanged = rewrite(graph, lambda node, _: [x] if node.op.name == "relu" else None)
+    assert exchanged.outputs["y"].node is x.node
+
+
 def test_a_file_beside_the_package_is_the_users() -> None:
     """A user's folder may begin with the name of this package's."""
     file = str(Path(af.__file__).parent) + "_models/net.py"

@@ -42,7 +42,7 @@ def variants(graph: Graph, target: Target) -> tuple[tuple[Variant, ...], tuple[s
     if len(joined.nodes) < len(last.graph.nodes):
         found.append(Variant("scalars joined" if built is None else f"{last.name}, scalars joined", joined))
     finer = rewrite(graph, product_of_sigmoid)
-    if finer.text != graph.text:
+    if finer is not graph:
         found.append(Variant(FINER_SILU, finer))
     eight, why = with_int8_weights(graph, target)
     if eight is not None:
@@ -54,10 +54,10 @@ def more_exact_forms(graph: Graph) -> tuple[Variant, ...]:
     """Return the forms of a graph that may be more exact, the graph itself first."""
     found = [Variant("as built", graph)]
     products = rewrite(graph, product_of_sum)
-    if products.text != graph.text:
+    if products is not graph:
         found.append(Variant("sums as products with ones", products))
     finer = rewrite(graph, product_of_sigmoid)
-    if finer.text != graph.text:
+    if finer is not graph:
         found.append(Variant(FINER_SILU, finer))
     built = without_native_attention(graph)
     if built is not None:
