@@ -26,7 +26,7 @@ from aneforge.report.headline import join_names, names_of
 from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.rules.nodes import operation_of
-from aneforge.rules.preflight import look_at, observe_once, verdicts
+from aneforge.rules.preflight import judge_once, look_at, observe_once, replace_observations
 
 if TYPE_CHECKING:
     import os
@@ -125,7 +125,8 @@ def check(
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
     subject, remarks = prepare_subject(subject, chosen, Preparation(asked.opt, asked.compress))
-    judged = verdicts(as_written(subject), [one.target for one in chosen])
+    judge_as_written(subject)
+    judged = judge_once(subject.graph, [one.target for one in chosen])
     found = [verdict_by(one, subject.route(place.target)) for one, place in zip(judged, chosen, strict=True)]
     runs, states = sample_runs(subject, asked.samples, asked.ranges)
     compiler = Compiler(subject.graph, subject.route)
@@ -248,17 +249,17 @@ def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:
     yield f"{SOME_TARGETS.id}: {', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def as_written(subject: Subject) -> list[Observation]:
-    """Return what rules see; a magnitude that fp16 made infinite is given as the user's file has it."""
-    seen = observe_once(subject.graph)
+def judge_as_written(subject: Subject) -> None:
+    """Let rules see a magnitude that fp16 made infinite as the user's file has it."""
     if subject.graph is subject.original:
-        return seen
-    return [
-        with_magnitudes(one, subject.half.before[node], subject.original)
-        if has_infinity(one) and node in subject.half.before
-        else one
+        return
+    before, seen = subject.half.before, observe_once(subject.graph)
+    written = [
+        with_magnitudes(one, before[node], subject.original) if has_infinity(one) and node in before else one
         for one, node in zip(seen, subject.graph.nodes, strict=True)
     ]
+    if written != seen:
+        replace_observations(subject.graph, written)
 
 
 def has_infinity(observation: Observation) -> bool:

@@ -1,9 +1,9 @@
 """Compiles a graph for many targets, each distinct program once.
 
-Two targets that give the same answer to every question that the compiler asked get the same program, so the questions
-are noted while it compiles; those of the rules too, so a graph is judged here again. Where some answers differ, passes
-that did not ask for them are not run again: what each made is kept with the answers that it was given. What a target
-says of itself by name only (its notes, its evidence) is made anew.
+Two targets with the same verdict on every operation that give the same answer to every question that the compiler asked
+get the same program, so the questions are noted while it compiles. Where some answers differ, passes that did not ask
+for them are not run again: what each made is kept with the answers that it was given. What a target says of itself by
+name only (its verdict, its notes, its evidence) is its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
 from aneforge.errors import GraphError
 from aneforge.records import dataclass
+from aneforge.rules.preflight import preflight
 from aneforge.targets.watching import Answers, Watch, answers_alike, kind_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
+    from aneforge.rules.preflight import Preflight, Status
     from aneforge.targets import Target
 
     Found = TypeVar("Found")
@@ -52,6 +54,8 @@ class Shared:
     """One compile, with everything that decided it."""
 
     kind: tuple[object, ...]
+    statuses: tuple[Status, ...]
+    """What happens to each operation: no more of a verdict shows in a program."""
     answers: Answers
     made: Made
 
@@ -83,15 +87,16 @@ class Compiler:
 
         A refusal is compiled for every target, because its text names the target.
         """
-        kind = kind_of(target)
+        kind, verdict = kind_of(target), preflight(self.graph, target)
+        statuses = tuple(report.status for report in verdict.reports)
         for one in self.shared:
-            if one.kind == kind and answers_alike(target, one.answers):
-                return check(rename(one.made, target))
+            if one.kind == kind and one.statuses == statuses and answers_alike(target, one.answers):
+                return check(rename(one.made, target, verdict))
         passing = Passing(self, Watch(target))
-        made = passing.compiled()
+        made = passing.compiled(verdict)
         if made.compiled is not None:
-            self.shared.append(Shared(kind, passing.watch.all_answers, made))
-            made = check(rename(made, target))
+            self.shared.append(Shared(kind, statuses, passing.watch.all_answers, made))
+            made = check(rename(made, target, verdict))
         return made
 
     def lower(self, graph: Graph, target: Target) -> Program:
@@ -116,12 +121,12 @@ class Passing:
         self.compiler, self.watch = compiler, watch
         self.stage: Stage
 
-    def compiled(self) -> Made:
-        """Compile the graph; a target that its route does not reach is refused, as everywhere."""
+    def compiled(self, verdict: Preflight) -> Made:
+        """Compile the graph, whose verdict is given; a target that its route does not reach is refused."""
         graph, target = self.compiler.graph, self.watch.target
         try:
             route = self.compiler.reached(target)
-            found = build(graph, target, route=route, lower=self.compiler.lower, run=self.run)
+            found = build(graph, target, route=route, lower=self.compiler.lower, run=self.run, verdict=verdict)
             return Made(replace(found, later=self.lay_out(found)))
         except GraphError as refusal:
             return Made(None, failure=refusal)
@@ -171,8 +176,8 @@ def check(made: Made) -> Made:
         return Made(None, failure=refusal)
 
 
-def rename(made: Made, target: Target) -> Made:
-    """Return what was made for one target as it is for another that gets the same program."""
+def rename(made: Made, target: Target, verdict: Preflight) -> Made:
+    """Return what was made for one target as it is for another that gets the same program, with the verdict there."""
     if made.compiled is None:
         return made
     before = made.compiled
@@ -181,5 +186,5 @@ def rename(made: Made, target: Target) -> Made:
     order = replace(before.schedule, target=target.name, notes=(how,))
     memory = replace(before.plan, target=target.name, notes=(how, *before.plan.notes[len(before.schedule.notes) :]))
     program = replace(before.program, target=target, notes=notes)
-    now = Compiled(replace(before.retargeted, target=target.name), program, Later(order, memory, before.later.observed))
-    return replace(made, compiled=now)
+    retargeted = replace(before.retargeted, target=target.name, verdict=verdict)
+    return replace(made, compiled=Compiled(retargeted, program, Later(order, memory, before.later.observed)))

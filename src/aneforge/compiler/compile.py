@@ -160,13 +160,14 @@ def build(
     pipeline: Pipeline = PIPELINE,
     run: Callable[[Program], Program] | None = None,
     lower: Callable[[Graph, Target], Program] = lower,
+    verdict: Preflight | None = None,
 ) -> Compiled:
     """Return a graph compiled for one target, as `compile_graph` does; the validators are still to be asked.
 
-    `run` and `lower` are there for whoever compiles for many targets, and knows what some of them share.
+    `run`, `lower` and `verdict` are there for whoever compiles for many targets, and knows what some of them share.
     """
     place, whole = place_of(target), as_graph(graph)
-    retargeted = retarget(whole, place.target, route)
+    retargeted = retarget(whole, place.target, route, verdict=verdict)
     with reproducible(whole, place.target.name, route):
         try:
             program = (run or pipeline.run)(lowered(retargeted, place.target, lower))

@@ -45,8 +45,10 @@ class Retargeted(Converted):
         return self.verdict.oversize
 
 
-def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") -> Retargeted:
-    """Return a graph for one target.
+def retarget(
+    graph: GraphLike, target: TargetLike = None, route: str = "mil", *, verdict: Preflight | None = None
+) -> Retargeted:
+    """Return a graph for one target; the verdict on it there is asked for where it is not given.
 
     >>> import aneforge as af
     >>> result = retarget(af.input((1, 8)).sin(), af.targets.Family.A13)
@@ -62,7 +64,7 @@ def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") ->
         raise UnknownNameError.of("route", route, Route)
     chosen, resolved = Route(route), resolve(target)
     original = as_graph(graph)
-    verdict = preflight(original, resolved)
+    verdict = verdict or preflight(original, resolved)
     dialect = engine_dialect(resolved, chosen)
     refuse(verdict, chosen)
     made = convert(original, dialect)

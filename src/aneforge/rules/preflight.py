@@ -189,16 +189,21 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
         UnknownTargetError: Nothing has that name.
         NoDataError: The target is a name without data.
     """
-    graph, target = as_graph(out), resolve(family)
-    observations, judged = observe_once(graph), JUDGED[id(graph)]
-    if target not in judged:
-        (judged[target],) = verdicts(observations, [target])
-    return judged[target]
+    (verdict,) = judge_once(as_graph(out), [resolve(family)])
+    return verdict
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
     """Return the verdict on a graph for every silicon target; what no target changes is looked at once."""
-    return {verdict.target: verdict for verdict in verdicts(observe_once(as_graph(out)), group("all"))}
+    return {verdict.target: verdict for verdict in judge_once(as_graph(out), group("all"))}
+
+
+def judge_once(graph: Graph, targets: Sequence[Target]) -> list[Preflight]:
+    """Return the verdict on a graph for each of several targets; each is found once as long as the graph lives."""
+    observations, judged = observe_once(graph), JUDGED[id(graph)]
+    missing = [target for target in dict.fromkeys(targets) if target not in judged]
+    judged.update(zip(missing, verdicts(observations, missing), strict=True))
+    return [judged[target] for target in targets]
 
 
 OBSERVED: dict[int, list[Observation]] = {}
@@ -214,6 +219,12 @@ def observe_once(graph: Graph) -> list[Observation]:
         for table in (OBSERVED, JUDGED):
             weakref.finalize(graph, table.pop, id(graph), None)
     return OBSERVED[id(graph)]
+
+
+def replace_observations(graph: Graph, observations: list[Observation]) -> None:
+    """Judge a graph by something else that rules see in it; what was judged before is forgotten."""
+    observe_once(graph)
+    OBSERVED[id(graph)], JUDGED[id(graph)] = observations, {}
 
 
 def observe(graph: Graph) -> list[Observation]:
