@@ -2,7 +2,8 @@
 
 Both are measured in the same run, in turns, each in fresh processes: the command as a user starts it, and a process
 that creates an onnxruntime session of the same file. Processor time is printed too, for machines that do other things.
-`--large` measures checks of large networks instead, which takes minutes.
+Before it, `aneforge --help` and `aneforge explain` of one subject of every kind, each in fresh processes. `--large`
+measures checks of large networks instead, which takes minutes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,31 @@ from transformer import encoder
 
 BUDGET, GOAL = 0.6, 0.5
 RUNS = 5
+EXPLAIN_BUDGET, EXPLAIN_RUNS = 0.15, 9
+EXPLAINED = (
+    "ANE-EXTENT-001",
+    "ANE-RANGE-001",
+    "C8",
+    "hal 0x81d",
+    "limit max_tensor_dim",
+    "target h13",
+    "m1",
+    "A14 family",
+    "segment",
+    "op softplus",
+    "softmax",
+    "Gemm",
+    "torch.nn.functional.gelu",
+    "validator Softmax",
+    "affine transform is not supported on this architecture",
+    "pass fold-padding",
+    "route e5rt",
+    "e5rt",
+    "guide",
+    "chaining",
+    "chaining _ANEBuffer",
+)
+"""What is explained: one subject of every kind, and those that can be named alone too."""
 IR_VERSION = 10
 """Of the file format: one that every onnxruntime of the last years reads."""
 SESSION = "import onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
@@ -46,6 +72,20 @@ def measured(arguments: list[str], compiled: Path) -> tuple[float, float]:
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def print_explained() -> None:
+    """Print the medians of `--help` and of an explanation of every kind, by the time of processors."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder)
+        medians: list[tuple[float, float, str]] = []
+        for arguments in (["--help"], *(["explain", *words.split()] for words in EXPLAINED)):
+            measured(["-m", "aneforge", *arguments], compiled)  # writes the bytecode
+            times = [measured(["-m", "aneforge", *arguments], compiled) for _ in range(EXPLAIN_RUNS)]
+            wall, busy = (statistics.median(one) for one in zip(*times, strict=True))
+            medians.append((busy, wall, " ".join(arguments)))
+    for busy, wall, what in sorted(medians):
+        print(f"{what}: {wall:.3f} s ({busy:.3f} s of processors), {wall / EXPLAIN_BUDGET:.0%} of {EXPLAIN_BUDGET:g} s")
 
 
 def recurrent(steps: int, width: int = 64) -> af.Graph:
@@ -93,6 +133,7 @@ def main() -> None:
     if "--large" in sys.argv:
         print_large()
         return
+    print_explained()
     missing = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
     if "onnx" in missing:
         print("check is not measured: onnx is not installed (pip install 'aneforge-open[onnx]')")

@@ -76,12 +76,50 @@ def test_a_model_that_is_called_loads_no_reader_writer_gradient_or_way_to_anothe
 
 
 EXPLAINED = """
-from aneforge.commands.explaining import explain
-for words in (["ANE-EXTENT-001"], ["m1"], ["segment"], ["limit", "max_tensor_dim"]):
-    explain(words)
+import sys
+from aneforge.cli.main import run
+for words in sys.argv[1:]:
+    assert run(["explain", *words.split()]) == 0, words
+print(*sys.modules)
 """
+ENTRIES = ("ops.groups",)
+DERIVED = ("ops.decompositions", "ops.gradients")
+COMPILER = ("compiler.ir", "compiler.passes")
+ROOMS = ("analysis.cost", "analysis.machine", "engine", "formats", "graph", *ENTRIES, *DERIVED, *COMPILER)
+ALONE = (
+    *("ANE-EXTENT-001", "ANE-RANGE-001", "C8", "hal 0x81d", "limit max_tensor_dim", "datapath winograd_on_width"),
+    *("geometry engines_per_die", "m1", "target h13", "A14 family", "segment", "route chaining"),
+    *("chaining", "chaining _ANEBuffer", "chaining W1"),
+)
+BY_ENTRIES = (
+    *("Gemm", "torch.nn.functional.gelu", "validator Softmax", "guide", "e5rt"),
+    "affine transform is not supported on this architecture",
+)
+SUBJECTS = [
+    pytest.param(ALONE, (), id="what data say"),
+    pytest.param(BY_ENTRIES, ENTRIES, id="names of operations"),
+    pytest.param(("op softplus", "softmax", "reduce_log_sum_exp"), (*ENTRIES, *DERIVED), id="operations"),
+    pytest.param(("pass fold-padding", "fold-padding"), (*ENTRIES, *DERIVED, *COMPILER), id="passes"),
+]
+"""What can be explained, and the rooms that the answers are in."""
 
 
-def test_rules_chips_words_and_limits_are_explained_without_arrays_or_operations() -> None:
-    assert asked_for_by(EXPLAINED).isdisjoint({"numpy", "ml_dtypes", *HEAVY})
-    assert "numpy" in asked_for_by(EXPLAINED.replace("ANE-EXTENT-001", "relu"))
+def loaded_to_explain(*subjects: str) -> set[str]:
+    """Return the modules that a fresh process has loaded when it has explained some things."""
+    command = [sys.executable, "-c", EXPLAINED, *subjects]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(run.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(("subjects", "rooms"), SUBJECTS)
+def test_what_is_explained_loads_no_array_and_no_room_that_the_answer_is_not_in(
+    subjects: tuple[str, ...], rooms: tuple[str, ...]
+) -> None:
+    loaded = loaded_to_explain(*subjects)
+    assert loaded.isdisjoint({"numpy", "ml_dtypes", *HEAVY})
+    used = {room for room in ROOMS for name in loaded if name.startswith(f"aneforge.{room}.")}
+    assert used <= set(rooms)
+
+
+def test_a_prediction_is_explained_by_compiling() -> None:
+    assert {"numpy", "aneforge.compiler.pipeline", "aneforge.analysis.cost"} <= loaded_to_explain("chaining times")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.routes import RouteFigure
 
-__all__ = ["Pays", "RouteAtSize", "SizeComparison", "production_answer", "ratio_text", "route_sizes"]
+__all__ = ["Pays", "RouteAtSize", "SizeComparison", "production_answer", "ratio_text", "route_sizes", "sizes_for"]
 
 BASELINES = ("standard", "coreml")
 """What others are compared with: the evaluation that needs nothing special, else the public interface."""
@@ -100,6 +100,11 @@ def route_sizes(chip: str | None = None) -> tuple[SizeComparison, ...]:
             groups.setdefault((figure.chip, figure.what), []).append(figure)
     found = (compare(group) for group in groups.values())
     return tuple(one for one in found if one is not None)
+
+
+def sizes_for(chip: str) -> tuple[SizeComparison, ...]:
+    """Return the programs that were timed by several routes on a chip; on others where it is not among them."""
+    return route_sizes(chip) or route_sizes()
 
 
 def comparable() -> Iterable[RouteFigure]:

@@ -5,28 +5,29 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.route_sizes import production_answer, sizes_for
 from aneforge.analysis.routes import production_size, route
 from aneforge.commands.explanation import Explanation, Row
-from aneforge.commands.measured_programs import build_measured_program
-from aneforge.compiler.compile import build_program
 from aneforge.errors import UnknownNameError
-from aneforge.runtime.backends import ENTITLEMENT
-from aneforge.runtime.chaining.chaining_plan import plan_chaining
-from aneforge.runtime.chaining.chaining_study import study
+from aneforge.runtime.chaining.chaining_study import ENTITLEMENT, study
+from aneforge.runtime.chaining.chaining_ways import ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from aneforge.runtime.chaining.chaining_plan import ChainingPlan
     from aneforge.runtime.chaining.chaining_study import StudiedClass
 
-__all__ = ["explain_chaining", "explain_part", "plan_study"]
+__all__ = ["explain_chaining", "explain_part"]
 
 SUMMARY = (
     "Chained requests would let the engine run layer after layer without the host between them. The classes exist, a "
     "request validates, and preparing it ends in Code 15; nobody published a chained call. aneforge has the classes as "
     "a model, and runs chains in simulation only (aneforge.runtime.chaining, simulate=True; docs/chaining.md)."
 )
+TIMES = "times"
+"""What is asked for beside the parts of the study."""
+CHAIN = "chain"
+"""The way of `chaining_ways` that the study looked at."""
 SIGNS = "_+-"
 """What names begin with: private classes, methods of classes, methods of objects."""
 
@@ -68,26 +69,44 @@ def chaining_rows() -> Iterator[Row]:
 
 
 def saving_rows() -> Iterator[Row]:
-    """Yield which route pays at which size, and the time of the study's model by each route."""
-    plan, model = plan_study(), study().model
-    yield from (Row("size", str(one)) for one in plan.sizes)
-    yield Row("routes", plan.answer)
-    for time in plan.times:
-        yield Row(f"{model.layers} layers, {model.evaluations} evaluations", str(time))
+    """Yield which route pays at which size, and what a chain would save of the study's model."""
+    model, sizes = study().model, sizes_for(study().on[0])
+    yield from (Row("size", str(one)) for one in sizes)
+    yield Row("routes", production_answer(sizes))
+    yield Row(model_text(), f"`aneforge explain chaining {TIMES}` predicts their time by each route")
     estimate = f"the study estimates {model.milliseconds_per_token} ms one call after the other (standard)"
     saved = f"saves {model.round_trips_saved} of {model.evaluations} round trips; {estimate}"
-    yield Row("a chain", f"{saved}. {plan.options[-1].why}")
+    yield Row("a chain", f"{saved}. {ways()[CHAIN].why}")
 
 
-def plan_study() -> ChainingPlan:
-    """Return the plan for the study's model on its chip: as many evaluations of the kernel that it calls production."""
+def model_text() -> str:
+    """Return what the model is that the study has in mind."""
+    return f"{study().model.layers} layers, {study().model.evaluations} evaluations"
+
+
+def explain_times() -> Explanation:
+    """Return the predicted time of the study's model by each route, one call after the other and as a chain.
+
+    The model is as many evaluations of the kernel that the study calls production. It is compiled for the study's chip
+    and priced, as a check does, which no other explanation needs.
+
+    >>> explain_times().rows[0].label
+    'e5rt'
+    """
+    from aneforge.commands.measured_programs import build_measured_program  # noqa: PLC0415 - this one compiles
+    from aneforge.compiler.compile import build_program  # noqa: PLC0415 - as above
+    from aneforge.runtime.chaining.chaining_plan import plan_chaining  # noqa: PLC0415 - as above
+
     chip = study().on[0]
     program = build_program(build_measured_program(*production_size()), chip)
-    return plan_chaining([program] * study().model.evaluations, chip)
+    plan = plan_chaining([program] * study().model.evaluations, chip)
+    times = (str(time).partition(": ") for time in plan.times)
+    summary = f"What the model that the study has in mind takes on {plan.chip} by each route: {model_text()}."
+    return Explanation("prediction", f"chaining {TIMES}", summary, tuple(Row(by, time) for by, _, time in times))
 
 
 def explain_part(name: str) -> Explanation:
-    """Return what is known of a class, a method, a rule or an experiment of the study, whatever its case.
+    """Return what is known of a class, a method, a rule or an experiment of the study, whatever its case; or the times.
 
     >>> explain_part("anebuffer").name, explain_part("chain-nil-001").kind, explain_part("W1").kind
     ('_ANEBuffer', 'rule of a chaining request', 'experiment')
@@ -104,6 +123,7 @@ def explain_part(name: str) -> Explanation:
         **{one: partial(explain_class, one) for one in known.classes},
         **{one: partial(explain_rule, one) for one in known.rules},
         **{one: partial(explain_experiment, one) for one in known.experiments},
+        TIMES: explain_times,
     }
     spelt = {one.lstrip(SIGNS).casefold(): part for one, part in parts.items()}
     key = name.lstrip(SIGNS).casefold()

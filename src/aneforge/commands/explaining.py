@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from typing import TYPE_CHECKING
 
@@ -142,15 +143,20 @@ def explain_source(name: str) -> Explanation | None:
 
 
 def explain_step(name: str) -> Explanation | None:
-    """Return a pass of the compiler or a route by its name alone."""
-    from aneforge.analysis.routes import routes  # noqa: PLC0415 - few explanations need it
-    from aneforge.compiler.pipeline import PIPELINE  # noqa: PLC0415 - as above
+    """Return a pass of the compiler or a route by its name alone; None for anything else.
 
-    if name in (one.name for one in PIPELINE.passes):
-        return explain_pass(name)
+    A pass has a file of its name, so that nothing of the compiler is loaded to find that a name is none.
+    """
+    from aneforge.analysis.routes import routes  # noqa: PLC0415 - few explanations need it
+    from aneforge.compiler import passes  # noqa: PLC0415 - as above
+
     if name in (form for one in routes() for form in (one.name, *one.also)):
         return explain_route(name)
-    return None
+    if name.replace("-", "_") not in (file.name for file in pkgutil.iter_modules(passes.__path__)):
+        return None
+    from aneforge.compiler.pipeline import PIPELINE  # noqa: PLC0415 - as above
+
+    return explain_pass(name) if name in (one.name for one in PIPELINE.passes) else None
 
 
 def explain_term(word: str) -> Explanation:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.layer import Stage
 from aneforge.ops.constant import Constant, Dense

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from aneforge.arrays import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

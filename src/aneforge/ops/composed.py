@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.constant import Constant, Dense, stored_bytes, wide_values
 from aneforge.ops.table import find_op
 from aneforge.ops.types import numpy_dtype

@@ -17,8 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self, cast
 from weakref import WeakValueDictionary
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.shapes import normalise_axis

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.common import AXES, KEEP_DIMS
 from aneforge.ops.op import Category, Op, Support, Surface, Trait
 from aneforge.ops.results import UNIT, Codomain

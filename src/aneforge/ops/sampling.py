@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 from aneforge.records import dataclass
 

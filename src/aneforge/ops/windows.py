@@ -8,9 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops.shapes import expect_entries, sliding_extent
 from aneforge.ops.signature import Attribute, AttributeKind
@@ -213,7 +211,9 @@ def windows_of(x: Array, along: Sequence[Slide], padding: float = 0) -> Array:
     others = x.ndim - len(along)
     missing = [(slide.before, max(slide.reach - slide.before - slide.extent, 0)) for slide in along]
     padded = np.pad(x, [(0, 0)] * others + missing, constant_values=padding) if np.any(missing) else x
-    seen = sliding_window_view(padded, [slide.span for slide in along], axis=tuple(range(others, x.ndim)))
+    seen = np.lib.stride_tricks.sliding_window_view(
+        padded, [slide.span for slide in along], axis=tuple(range(others, x.ndim))
+    )
     steps = [slice(0, (slide.places - 1) * slide.stride + 1, slide.stride) for slide in along]
     gaps = [slice(None, None, slide.dilation) for slide in along]
     return seen[(..., *steps, *gaps)]

@@ -7,10 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
-from aneforge.ops.op import MilStatus
+from aneforge.ops.op import Below, MilStatus
 from aneforge.ops.table import find_op, ops
 from aneforge.records import dataclass
-from aneforge.rules.preflight import Status
 from aneforge.targets import Family, TargetLike, family_of, resolve, supports_mil
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def op_status(op: str, family: TargetLike = None) -> str:
     support = find_op(op).support
     found = family_of(resolve(family))
     if not supports_mil(found):
-        return str(Status.REJECT)
+        return str(Below.REJECT)
     return NATIVE if support.floor is not None and found >= support.floor else str(support.below)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from aneforge.analysis.routes import standing_of
 from aneforge.errors import BackendUnavailableError, GraphTypeError, UnknownNameError
 from aneforge.records import dataclass
+from aneforge.runtime.chaining.chaining_study import ENTITLEMENT
 from aneforge.runtime.executables import HalfPrecisionReference, MathematicalReference, SoftwareEngine
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from aneforge.runtime.executables import Executable
 
 __all__ = [
-    "ENTITLEMENT",
     "Backend",
     "BackendStatus",
     "SoftwareBackend",
@@ -36,9 +36,6 @@ __all__ = [
     "list_known_backends",
     "status_of",
 ]
-
-ENTITLEMENT = "com.apple.aned.private.allow"
-"""What a process must be entitled to before the daemon takes chained requests from it (aneforge docs, backends)."""
 
 
 @runtime_checkable

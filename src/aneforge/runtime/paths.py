@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from aneforge.errors import UnknownNameError
 from aneforge.records import dataclass
-from aneforge.runtime.backends import ENTITLEMENT, list_known_backends, status_of
+from aneforge.runtime.backends import list_known_backends, status_of
+from aneforge.runtime.chaining.chaining_study import ENTITLEMENT
 
 __all__ = ["Need", "PathChoice", "choose_path"]
 

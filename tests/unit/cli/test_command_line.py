@@ -77,6 +77,7 @@ def fits(text: str) -> bool:
         pytest.param(["explain", "route", "mle5_stream"], id="explain-route"),
         pytest.param(["explain", "chaining", "--all"], id="explain-chaining"),
         pytest.param(["explain", "chaining", "_ANEChainingRequest"], id="explain-chaining-class"),
+        pytest.param(["explain", "chaining", "times"], id="explain-chaining-times"),
         pytest.param(["compare", "masked.onnx", "-t", "m4", "--seed", "0"], id="compare"),
         pytest.param(["targets", "families"], id="targets"),
         pytest.param(["ops", "--status", "decompose", "--category", "trigonometry"], id="ops"),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler import retarget
 from aneforge.compiler.dialect import engine_dialect
+from aneforge.compiler.retarget import retarget
 from aneforge.errors import IllegalGraphError, NotSupportedError, StrictCompileError
 from aneforge.graph.convert import convert
 from aneforge.graph.graph import INPUT

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
-from aneforge.compiler import Route, retarget
 from aneforge.compiler.compile import compile_graph
+from aneforge.compiler.retarget import Route, retarget
 from aneforge.errors import IllegalGraphError, Location, NotSupportedError, UnknownNameError
 from aneforge.graph import special
 from aneforge.graph.node import build

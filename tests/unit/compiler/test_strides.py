@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.analysis.crosscompile import cross_compile_check
-from aneforge.compiler import retarget
 from aneforge.compiler.compile import compile_graph
+from aneforge.compiler.retarget import retarget
 from aneforge.compiler.validators.network import validate_program
 from aneforge.errors import IllegalGraphError
 from aneforge.graph.node import build

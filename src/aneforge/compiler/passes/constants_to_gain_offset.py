@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.affine import KIND, Affine, numbers_of
 from aneforge.compiler.channels import channel_axes
 from aneforge.compiler.ir.catalogue import find_kind

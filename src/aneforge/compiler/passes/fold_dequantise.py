@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.ir.edit import new_layer, without_dead_layers
 from aneforge.compiler.ir.layer import Layer, Ref, Value
 from aneforge.compiler.ir.program import Note

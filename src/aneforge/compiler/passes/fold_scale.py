@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.affine import Affine, affine_of_stage
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import replace_layers

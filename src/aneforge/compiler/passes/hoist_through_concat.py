@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import Affine, affine_of_layer
 from aneforge.compiler.channels import channel_axes

@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import new_layer
 from aneforge.compiler.ir.layer import Value

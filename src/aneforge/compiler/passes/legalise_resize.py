@@ -6,8 +6,7 @@ import math
 from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.affine import Affine
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import replace_layers

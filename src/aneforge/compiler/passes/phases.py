@@ -17,8 +17,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.passes.epilogues import POINTWISE, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
 from aneforge.ops.decompositions.norms import along
 

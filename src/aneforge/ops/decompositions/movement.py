@@ -6,8 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
 from aneforge.ops.interpolation import extended, nearest_indices
 from aneforge.ops.types import is_float

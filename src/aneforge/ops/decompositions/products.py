@@ -6,8 +6,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
 from aneforge.ops.decompositions.norms import along
 from aneforge.ops.labels import labels_of

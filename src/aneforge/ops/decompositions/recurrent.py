@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
 
 if TYPE_CHECKING:

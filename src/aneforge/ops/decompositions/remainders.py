@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Accuracy, Decomposition
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.types import is_float

@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
 from aneforge.ops.windows import ConvAttributes, slides, window_attributes
 from aneforge.records import dataclass

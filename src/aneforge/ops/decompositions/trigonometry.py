@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Accuracy, Decomposition
 from aneforge.ops.decompositions.polynomials import horner

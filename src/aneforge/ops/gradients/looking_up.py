@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.shifting import reshape_to, zeros
 

@@ -6,8 +6,7 @@ import itertools
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.shifting import (
     contract,

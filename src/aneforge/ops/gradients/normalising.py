@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decompositions.norms import along
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.shifting import axes_of, contract, keep_where, level

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.decompositions.norms import along
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.shifting import keep_where, level, unspread

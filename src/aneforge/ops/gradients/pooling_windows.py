@@ -10,8 +10,7 @@ import math
 from functools import reduce
 from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.multiplying import fold, fold_all, padded, patch, taps_of
 from aneforge.ops.gradients.shifting import keep_where, repeat, spread

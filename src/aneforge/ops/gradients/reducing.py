@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.looking_up import rows_of
 from aneforge.ops.gradients.shifting import axes_of, keep_where, level, reshape_to, spread, with_axes

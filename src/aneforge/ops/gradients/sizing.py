@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.shifting import contract, sum_blocks
 from aneforge.ops.interpolation import grid_points, linear_along, nearest_indices, upsampling_points

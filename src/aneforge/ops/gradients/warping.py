@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.ops.gradient import through
 from aneforge.ops.gradients.shifting import level
 from aneforge.ops.interpolation import normalised

@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import logistic, rectify, reshape_along, softmax
@@ -479,7 +478,7 @@ TANH = unary(
     "tanh",
     CATEGORY,
     "tanh x",
-    np.tanh,
+    numpy_function("tanh"),
     traits=SHRINKING,
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,

@@ -6,8 +6,7 @@ a list grow, is therefore accepted and without effect.
 
 from __future__ import annotations
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import NOWHERE, dtype_attribute

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.common import DECOMPOSED, F2, LIKELY_F0, epsilon_attribute
@@ -96,7 +95,7 @@ ABS = unary(
     "abs",
     CATEGORY,
     "|x|",
-    np.abs,
+    numpy_function("abs"),
     dtypes=NUMBERS,
     traits=frozenset({Trait.BOUNDING, Trait.SHRINKING, Trait.UNROUNDED}),
     codomain=FROM_ZERO,
@@ -108,7 +107,7 @@ SQUARE = unary(
     "square",
     CATEGORY,
     "x²",
-    np.square,
+    numpy_function("square"),
     dtypes=NUMBERS,
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
@@ -120,7 +119,7 @@ SQRT = unary(
     "sqrt",
     CATEGORY,
     "√x",
-    np.sqrt,
+    numpy_function("sqrt"),
     domain=Domain(0, 9),
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
@@ -187,7 +186,7 @@ ADD = binary(
     "add",
     CATEGORY,
     "x + y",
-    np.add,
+    numpy_function("add"),
     traits=MASKING,
     surface=Surface.FUSED,
     decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
@@ -198,7 +197,7 @@ SUB = binary(
     "sub",
     CATEGORY,
     "x − y",
-    np.subtract,
+    numpy_function("subtract"),
     traits=MASKING,
     surface=Surface.FUSED,
     decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
@@ -209,7 +208,7 @@ MUL = binary(
     "mul",
     CATEGORY,
     "x · y",
-    np.multiply,
+    numpy_function("multiply"),
     surface=Surface.FUSED,
     decompositions=lambda: (decompositions.activations.SPREAD_FIRST,),
     in_mil=True,
@@ -219,7 +218,7 @@ MAXIMUM = binary(
     "maximum",
     CATEGORY,
     "the larger of x and y",
-    np.maximum,
+    numpy_function("maximum"),
     traits=EXTREME,
     movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,
@@ -231,7 +230,7 @@ MINIMUM = binary(
     "minimum",
     CATEGORY,
     "the smaller of x and y",
-    np.minimum,
+    numpy_function("minimum"),
     traits=EXTREME,
     movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,

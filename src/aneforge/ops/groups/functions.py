@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.ops import gradients
 from aneforge.ops.common import F2, LIKELY_F2, epsilon_attribute
 from aneforge.ops.forms import Domain, unary
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
 CATEGORY = Category.ACTIVATION
 ROUNDING = frozenset({Trait.ROUNDING, Trait.UNROUNDED})
 
-error_function = np.vectorize(math.erf, otypes=[np.float64])
+
+def error_function(x: Array) -> Array:
+    """Return 2 / √π · ∫ e^(−t²) dt from 0 to x; NumPy has no function for it."""
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
 def draw_epsilon(chooser: Chooser) -> dict[str, AttributeValue]:
@@ -64,7 +66,7 @@ EXP = unary(
     "exp",
     CATEGORY,
     "eˣ",
-    np.exp,
+    numpy_function("exp"),
     domain=Domain(-12, 10),
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
@@ -76,7 +78,7 @@ EXP2 = unary(
     "exp2",
     CATEGORY,
     "2ˣ",
-    np.exp2,
+    numpy_function("exp2"),
     domain=Domain(-12, 12),
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
@@ -100,7 +102,7 @@ LOG2 = unary(
     "log2",
     CATEGORY,
     "log₂ x",
-    np.log2,
+    numpy_function("log2"),
     domain=Domain(0.1, 9),
     support=F2,
     catalogued=False,
@@ -111,7 +113,7 @@ SIGN = unary(
     "sign",
     CATEGORY,
     "−1, 0 or 1",
-    np.sign,
+    numpy_function("sign"),
     dtypes=NUMBERS,
     traits=frozenset({Trait.COMPARING, Trait.UNROUNDED}),
     codomain=WITHIN_ONE,

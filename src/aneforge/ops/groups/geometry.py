@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import gradients
 from aneforge.ops.common import LIKELY_BRIDGE_F0

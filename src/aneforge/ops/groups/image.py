@@ -10,8 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2, SHAPE

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import DECOMPOSED, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
@@ -36,7 +35,7 @@ from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Ope
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 CATEGORY = Category.STRUCTURAL
 READ = (Operand("x"), Operand("indices"))
@@ -330,13 +329,8 @@ GATHER_HW = Op(
 # scatter, scatter_along_axis, scatter_nd
 
 
-COMBINED: dict[str, Callable[[Array, Array, Array], None]] = {
-    "add": np.add.at,
-    "sub": np.subtract.at,
-    "mul": np.multiply.at,
-    "max": np.maximum.at,
-    "min": np.minimum.at,
-}
+COMBINED = {"add": "add", "sub": "subtract", "mul": "multiply", "max": "maximum", "min": "minimum"}
+"""What NumPy calls the function that combines data with updates, for every mode that computes."""
 MODE = Attribute("mode", AttributeKind.TEXT, "add", choices=(*COMBINED, "div", "update"))
 
 
@@ -357,7 +351,7 @@ def written(data: Array, targets: Array, updates: Array, mode: str) -> Array:
     """Combine data with updates at flat addresses, one update after another."""
     result = data.ravel().copy()
     if mode in COMBINED:
-        COMBINED[mode](result, targets.ravel(), updates.ravel())
+        getattr(np, COMBINED[mode]).at(result, targets.ravel(), updates.ravel())
     else:
         for target, update in zip(targets.ravel(), updates.ravel(), strict=True):
             result[target] = update if mode == "update" else real_quotient(result[target], update)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import reshape_along, return_unchanged
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
 CATEGORY = Category.LAYER
 
 MODES: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
+    "add": numpy_function("add"),
+    "sub": numpy_function("subtract"),
+    "mul": numpy_function("multiply"),
+    "max": numpy_function("maximum"),
+    "min": numpy_function("minimum"),
 }
 SCALED_MODES: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "mult": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
+    "add": numpy_function("add"),
+    "mult": numpy_function("multiply"),
+    "min": numpy_function("minimum"),
+    "max": numpy_function("maximum"),
 }
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import DECOMPOSED, LIKELY_F0
 from aneforge.ops.forms import binary, comparison, unary
@@ -59,7 +58,7 @@ def join(name: str, summary: str, meaning: Callable[..., Array], ways: Callable[
 EQUAL = comparison(
     "equal",
     "x = y",
-    np.equal,
+    numpy_function("equal"),
     surface=Surface.FUSED,
     in_mil=True,
     gradient=lambda: gradients.reasons.BOOLEANS,
@@ -67,7 +66,7 @@ EQUAL = comparison(
 NOT_EQUAL = comparison(
     "not_equal",
     "x ≠ y",
-    np.not_equal,
+    numpy_function("not_equal"),
     surface=Surface.FUSED,
     in_mil=True,
     gradient=lambda: gradients.reasons.BOOLEANS,
@@ -75,7 +74,7 @@ NOT_EQUAL = comparison(
 GREATER = comparison(
     "greater",
     "x > y",
-    np.greater,
+    numpy_function("greater"),
     surface=Surface.FUSED,
     in_mil=True,
     gradient=lambda: gradients.reasons.BOOLEANS,
@@ -83,7 +82,7 @@ GREATER = comparison(
 GREATER_EQUAL = comparison(
     "greater_equal",
     "x ≥ y",
-    np.greater_equal,
+    numpy_function("greater_equal"),
     surface=Surface.FUSED,
     in_mil=True,
     gradient=lambda: gradients.reasons.BOOLEANS,
@@ -91,7 +90,7 @@ GREATER_EQUAL = comparison(
 LESS = comparison(
     "less",
     "x < y",
-    np.less,
+    numpy_function("less"),
     surface=Surface.FUSED,
     in_mil=True,
     gradient=lambda: gradients.reasons.BOOLEANS,
@@ -99,7 +98,7 @@ LESS = comparison(
 LESS_EQUAL = comparison(
     "less_equal",
     "x ≤ y",
-    np.less_equal,
+    numpy_function("less_equal"),
     surface=Surface.FUSED,
     in_mil=True,
     gradient=lambda: gradients.reasons.BOOLEANS,
@@ -109,7 +108,7 @@ LOGICAL_NOT = unary(
     "logical_not",
     CATEGORY,
     "not x",
-    np.logical_not,
+    numpy_function("logical_not"),
     dtypes=("bool",),
     codomain=UNIT,
     surface=Surface.FUSED,
@@ -117,9 +116,11 @@ LOGICAL_NOT = unary(
     in_mil=True,
     gradient=lambda: gradients.reasons.BOOLEANS,
 )
-LOGICAL_AND = join("logical_and", "x and y", np.logical_and, lambda: (decompositions.logic.AND,))
-LOGICAL_OR = join("logical_or", "x or y", np.logical_or, lambda: (decompositions.logic.OR,))
-LOGICAL_XOR = join("logical_xor", "x or y, not both", np.logical_xor, lambda: (decompositions.logic.XOR,))
+LOGICAL_AND = join("logical_and", "x and y", numpy_function("logical_and"), lambda: (decompositions.logic.AND,))
+LOGICAL_OR = join("logical_or", "x or y", numpy_function("logical_or"), lambda: (decompositions.logic.OR,))
+LOGICAL_XOR = join(
+    "logical_xor", "x or y, not both", numpy_function("logical_xor"), lambda: (decompositions.logic.XOR,)
+)
 
 SELECT = Op(
     name="select",
@@ -127,7 +128,7 @@ SELECT = Op(
     summary="a where cond holds, else b",
     operands=(Operand("cond"), Operand("a"), Operand("b")),
     infer=select_type,
-    meaning=np.where,
+    meaning=numpy_function("where"),
     sample=sample_select,
     movement=Movement(("a", "b")),
     traits=frozenset({Trait.ELEMENTWISE, Trait.MASKING}),

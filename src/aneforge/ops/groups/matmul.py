@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import in_type, wide

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import reshape_along
@@ -15,14 +14,14 @@ from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Tr
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_integer, numpy_dtype, value_range
+from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_integer, value_range
 
 CATEGORY = Category.QUANTISATION
 CONSTANT = OperandKind.CONSTANT
 AXIS = axis_attribute(None)
 VECTOR_AXIS = Attribute("vector_axis", AttributeKind.INTEGER, None)
 EIGHT_BITS = ("int8", "uint8")
-FOUR_BITS = (numpy_dtype("int4"), numpy_dtype("uint4"))
+FOUR_BITS = ("int4", "uint4")
 PALETTE_INDICES = ("uint8", "uint4")
 FROM_BLOCKS = Support(floor=2, basis=Basis.LIKELY, mil_since=4, mil_otherwise=MilStatus.FOLD)
 
@@ -47,7 +46,7 @@ def cast_elements(x: Array, *, dtype: str) -> Array:
         return x != 0
     if is_integer(dtype) and np.issubdtype(x.dtype, np.floating):
         return truncated(x, dtype)
-    wide = x.astype(np.int8) if x.dtype in FOUR_BITS else x  # there is no cast from one of the two to the other
+    wide = x.astype(np.int8) if x.dtype.name in FOUR_BITS else x  # there is no cast from one of the two to the other
     return wide.astype(meaning_dtype(dtype))
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from statistics import NormalDist
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import NOWHERE, SHAPE

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import gradients
 from aneforge.ops.common import INDEX_DTYPES, NOWHERE, axis_attribute, index_dtype_attribute

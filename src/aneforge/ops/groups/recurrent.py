@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions
 from aneforge.ops.arithmetic import logistic, rectify, return_unchanged
@@ -49,10 +48,10 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "hard_sigmoid": hard_sigmoid,
     "linear": return_unchanged,
     "relu": rectify,
-    "scaled_tanh": np.tanh,
+    "scaled_tanh": numpy_function("tanh"),
     "sigmoid": logistic,
     "sigmoid_hard": hard_sigmoid,
-    "tanh": np.tanh,
+    "tanh": numpy_function("tanh"),
 }
 PLAIN_ACTIVATIONS = ("relu", "tanh", "scaled_tanh", "sigmoid", "sigmoid_hard", "linear")
 LSTM_ACTIVATIONS = ("relu", "tanh", "scaled_tanh", "sigmoid", "hard_sigmoid", "linear")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.arithmetic import euclidean_length, in_type
 from aneforge.ops.common import (
@@ -333,12 +332,12 @@ SQ_AFTER_REDUCE = reduction(
 )
 
 REDUCE_ARGMAX = arg_reduction(
-    "reduce_argmax", "the first place of the largest x along an axis", np.argmax, Support(floor=0)
+    "reduce_argmax", "the first place of the largest x along an axis", numpy_function("argmax"), Support(floor=0)
 )
 REDUCE_ARGMIN = arg_reduction(
     "reduce_argmin",
     "the first place of the smallest x along an axis",
-    np.argmin,
+    numpy_function("argmin"),
     Support(floor=0, mil_since=4, mil_otherwise=MilStatus.BRIDGE),
 )
 ARGMAX = Op(

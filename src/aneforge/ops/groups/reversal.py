@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import AXES, DECOMPOSED, LIKELY_F2

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-import numpy as np
-
+from aneforge.arrays import np, numpy_function
 from aneforge.errors import GraphError
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import AXES, BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE, axis_attribute
@@ -231,7 +230,7 @@ FLATTEN = Op(
     summary="an image [C, H, W] in one axis [C·H·W]",
     operands=(Operand("x"),),
     infer=flatten_type,
-    meaning=np.ravel,
+    meaning=numpy_function("ravel"),
     sample=sample_flatten,
     movement=Movement(),
     surface=Surface.NATIVE_LAYER,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from aneforge.arrays import numpy_function
 from aneforge.ops import decompositions, gradients
 from aneforge.ops.common import DECOMPOSED, F2
 from aneforge.ops.forms import Domain, unary
@@ -27,7 +26,7 @@ SIN = unary(
     "sin",
     CATEGORY,
     "sin x",
-    np.sin,
+    numpy_function("sin"),
     domain=WIDE,
     traits=SHRINKING,
     codomain=WITHIN_ONE,
@@ -41,7 +40,7 @@ COS = unary(
     "cos",
     CATEGORY,
     "cos x",
-    np.cos,
+    numpy_function("cos"),
     domain=WIDE,
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,
@@ -54,7 +53,7 @@ ATAN = unary(
     "atan",
     CATEGORY,
     "arctan x",
-    np.arctan,
+    numpy_function("arctan"),
     domain=WIDE,
     traits=SHRINKING,
     codomain=RIGHT_ANGLE,
@@ -68,7 +67,7 @@ TAN = unary(
     "tan",
     CATEGORY,
     "tan x",
-    np.tan,
+    numpy_function("tan"),
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.trigonometry.TAN,),
     in_mil=True,
@@ -78,7 +77,7 @@ ASIN = unary(
     "asin",
     CATEGORY,
     "arcsin x",
-    np.arcsin,
+    numpy_function("arcsin"),
     domain=UNIT,
     codomain=RIGHT_ANGLE,
     support=DECOMPOSED,
@@ -90,7 +89,7 @@ ACOS = unary(
     "acos",
     CATEGORY,
     "arccos x",
-    np.arccos,
+    numpy_function("arccos"),
     domain=UNIT,
     codomain=Codomain(0.0, math.pi),
     support=DECOMPOSED,
@@ -102,7 +101,7 @@ SINH = unary(
     "sinh",
     CATEGORY,
     "(eˣ − e⁻ˣ) / 2",
-    np.sinh,
+    numpy_function("sinh"),
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.trigonometry.SINH,),
     in_mil=True,
@@ -112,7 +111,7 @@ COSH = unary(
     "cosh",
     CATEGORY,
     "(eˣ + e⁻ˣ) / 2",
-    np.cosh,
+    numpy_function("cosh"),
     codomain=Codomain(low=1.0),
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.trigonometry.COSH,),
@@ -123,7 +122,7 @@ ASINH = unary(
     "asinh",
     CATEGORY,
     "the number whose sinh is x",
-    np.arcsinh,
+    numpy_function("arcsinh"),
     domain=WIDE,
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.trigonometry.INVERSE_SINH,),
@@ -134,7 +133,7 @@ ACOSH = unary(
     "acosh",
     CATEGORY,
     "the number ≥ 0 whose cosh is x",
-    np.arccosh,
+    numpy_function("arccosh"),
     domain=Domain(1, 9),
     codomain=FROM_ZERO,
     support=DECOMPOSED,
@@ -146,7 +145,7 @@ ATANH = unary(
     "atanh",
     CATEGORY,
     "the number whose tanh is x",
-    np.arctanh,
+    numpy_function("arctanh"),
     domain=Domain(-0.99, 0.99),
     support=DECOMPOSED,
     decompositions=lambda: (decompositions.trigonometry.ATANH,),

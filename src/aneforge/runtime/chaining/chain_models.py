@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Self
 from aneforge.compiler.ir.program import Program
 from aneforge.errors import BackendUnavailableError, GraphError, RuntimeStateError, UnknownNameError
 from aneforge.records import dataclass
-from aneforge.runtime.backends import ENTITLEMENT
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items, check_quality
 from aneforge.runtime.chaining.chaining_request import ANERequest
-from aneforge.runtime.chaining.chaining_study import SIMULATED, name_as_studied, simulating, study
+from aneforge.runtime.chaining.chaining_study import ENTITLEMENT, SIMULATED, name_as_studied, simulating, study
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.ports import Direction
 from aneforge.runtime.program import LoadedProgram

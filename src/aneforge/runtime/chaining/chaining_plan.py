@@ -1,29 +1,27 @@
 """What fusing or chaining programs would save on a chip, by which route: dispatches, at the figure of every prediction.
 
 The dispatch and its interval are those of the cost model's machine (`aneforge.analysis.machine`), which says whether
-they were measured, fitted or scaled. `data/chaining.toml` holds the ways with their sources; a way whose gain nobody
+they were measured, fitted or scaled. `chaining_ways` has the ways with their sources; a way whose gain nobody
 measured gets no estimate.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import price
 from aneforge.analysis.machine import INTERVAL, machine_of
-from aneforge.analysis.route_sizes import production_answer, route_sizes
+from aneforge.analysis.route_sizes import production_answer, sizes_for
 from aneforge.analysis.routes import calls_on, is_assumed, range_text, routes
 from aneforge.analysis.work import plan_program, work_of
 from aneforge.compiler.ir.program import Program
 from aneforge.errors import GraphError
 from aneforge.records import dataclass
 from aneforge.runtime.chaining.arguments import check_instance, check_items
+from aneforge.runtime.chaining.chaining_ways import ways
 from aneforge.targets import chip as chip_named
 from aneforge.targets import resolve
-from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from aneforge.analysis.machine import Basis, Machine
     from aneforge.analysis.route_sizes import SizeComparison
     from aneforge.analysis.routes import RouteFigure
+    from aneforge.runtime.chaining.chaining_ways import Way
 
 __all__ = ["ChainingOption", "ChainingPlan", "RouteTime", "plan_chaining"]
 
@@ -39,29 +38,6 @@ __all__ = ["ChainingOption", "ChainingPlan", "RouteTime", "plan_chaining"]
 PREDICTED = "predicted"
 PUBLISHED = "published calls"
 BOUNDED = "no longer than the fastest published program"
-
-
-class Way(Entry, frozen=True):
-    """A way to bring work to the engine in fewer calls."""
-
-    title: str
-    available: bool
-    saves: Literal["dispatches", "nothing", "unknown"]
-    source: str
-    why: str
-    on: tuple[str, ...] = ()
-
-
-class Figures(Entry, frozen=True):
-    """The data file."""
-
-    ways: dict[str, Way]
-
-
-@cache
-def figures() -> Figures:
-    """Return the data file."""
-    return read(Path(__file__).parent.parent / "data" / "chaining.toml", Figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +188,7 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     weights = sum(constant.nbytes for program in programs for constant in program.constants.values())
     then = count_fused(bridges, weights, programs[0].target.limits.integer("program_weight_bytes"))
     left = {"dispatches": then, "nothing": now, "unknown": chained}
-    options = tuple(option(name, way, now, left[way.saves], machine) for name, way in figures().ways.items())
+    options = tuple(option(name, way, now, left[way.saves], machine) for name, way in ways().items())
     return ChainingPlan(
         known.name,
         now,
@@ -225,7 +201,7 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
         machine.route,
         other_routes(known.key),
         tuple(route_times(costs, machine, known.key, (now - own, chained - own))),
-        route_sizes(known.key) or route_sizes(),
+        sizes_for(known.key),
     )
 
 

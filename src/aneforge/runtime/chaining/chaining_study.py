@@ -6,6 +6,7 @@ nothing is said in `modelled`.
 
 from __future__ import annotations
 
+import importlib
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import cache
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 __all__ = [
+    "ENTITLEMENT",
     "SIMULATED",
     "Correction",
     "Experiment",
@@ -48,6 +50,8 @@ __all__ = [
 
 SIMULATED = "simulated"
 """What every output of the simulation says of itself."""
+ENTITLEMENT = "com.apple.aned.private.allow"
+"""What a process must be entitled to before the daemon takes chained requests from it (aneforge docs, backends)."""
 
 
 class Outcome(StrEnum):
@@ -303,9 +307,9 @@ def class_named(name: str) -> type:
     Raises:
         UnknownNameError: The study knows no such class.
     """
-    if name not in MODELLED:
-        raise UnknownNameError.of("class of the chaining study", name, MODELLED)
-    return MODELLED[name]
+    if name not in study().classes:
+        raise UnknownNameError.of("class of the chaining study", name, study().classes)
+    return getattr(importlib.import_module("aneforge.runtime.chaining"), name.removeprefix("_"))
 
 
 def study_name(kind: type) -> str:

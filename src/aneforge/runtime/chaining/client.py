@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
-from aneforge.runtime.backends import ENTITLEMENT
 from aneforge.runtime.chaining.arguments import check_instance, check_items, check_quality
 from aneforge.runtime.chaining.chain_models import (
     DEFAULT_QUALITY,
@@ -15,7 +14,7 @@ from aneforge.runtime.chaining.chain_models import (
     check_simulated,
 )
 from aneforge.runtime.chaining.chaining_request import ANEChainingRequest
-from aneforge.runtime.chaining.chaining_study import failure, name_as_studied, simulating
+from aneforge.runtime.chaining.chaining_study import ENTITLEMENT, failure, name_as_studied, simulating
 from aneforge.runtime.chaining.prepared_chain import ChainOptions, PreparedChain
 from aneforge.runtime.chaining.shared_events import ANEInputBuffersReady, ANEOutputSetEnqueue, ANESharedWaitEvent
 

@@ -11,7 +11,8 @@ import pytest
 import aneforge as af
 from aneforge.analysis.machine import Basis, machine_of
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.runtime.chaining.chaining_plan import count_fused, figures, plan_chaining
+from aneforge.runtime.chaining.chaining_plan import count_fused, plan_chaining
+from aneforge.runtime.chaining.chaining_ways import ways
 from aneforge.targets import database
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def test_a_program_holds_so_many_weights(weight_bytes: int, left: int) -> None:
 
 
 def test_every_way_has_a_known_source() -> None:
-    for way in figures().ways.values():
+    for way in ways().values():
         assert way.source.split()[0].rstrip(",") in database().sources
 
 

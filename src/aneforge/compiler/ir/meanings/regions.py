@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.arrays import np
 from aneforge.compiler.ir.kind import LayerForm
 from aneforge.errors import GraphError
 from aneforge.ops.interpolation import (
