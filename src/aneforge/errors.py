@@ -1,8 +1,8 @@
 """Every error that aneforge raises on purpose.
 
 One small hierarchy under `AneforgeError`. An error a user can act on carries what a good report needs: the
-operation, the place in the user's own file, the value seen, the limit, the target and the remedy; `str(error)`
-puts them into one message that prints cleanly wherever it ends up.
+operation, the place in the user's own file, the value, the limit, the target and the remedy; `str(error)` puts them
+into one message that prints cleanly everywhere.
 """
 
 from __future__ import annotations
@@ -442,7 +442,7 @@ class BackendUnavailableError(AneforgeError, RuntimeError):
 
 
 class CompileBackoffError(AneforgeError, RuntimeError):
-    """A device failed to compile a moment ago, and is left alone for a while before anything is tried again.
+    """A device failed to compile a moment ago, and is not called for a while.
 
     >>> from contextlib import suppress
     >>> from aneforge.runtime.breaker import guard_compile
@@ -543,7 +543,7 @@ class DataFileError(AneforgeError):
 
 
 class PrecisionWarning(UserWarning):
-    """Something is computed, and loses more of its value than a user would expect.
+    """A value loses more precision than a user would expect.
 
     >>> import warnings
     >>> import numpy as np
@@ -559,7 +559,7 @@ class PrecisionWarning(UserWarning):
 
 
 class SaturationWarning(PrecisionWarning):
-    """Finite values can become infinite on the target where the mathematics of an operation keeps them finite.
+    """Finite values can become infinite on the target although the mathematical result is finite.
 
     >>> import warnings
     >>> import aneforge as af
@@ -573,7 +573,7 @@ class SaturationWarning(PrecisionWarning):
 
 
 class SliceSaturationWarning(SaturationWarning):
-    """A slice passes a fixed-point copy on the target, which makes large magnitudes infinite.
+    """A slice goes through a fixed-point copy on the target, which makes large magnitudes infinite.
 
     >>> import warnings
     >>> import aneforge as af
@@ -588,7 +588,7 @@ class SliceSaturationWarning(SaturationWarning):
 
 
 class CrossChipFP16Warning(UserWarning):
-    """The same graph gives other fp16 values on another target: a numeric heads-up, never a rejection.
+    """The same graph gives different fp16 values on another target: a notice, never a rejection.
 
     >>> import warnings
     >>> import aneforge as af
@@ -604,7 +604,7 @@ class CrossChipFP16Warning(UserWarning):
 
 
 class OversizeWarning(UserWarning):
-    """A tensor is longer than the target takes: the compiler splits what computes on it, at a cost.
+    """A tensor is longer than the target allows: the compiler splits its operations, at a cost.
 
     >>> import warnings
     >>> import aneforge as af
@@ -618,7 +618,7 @@ class OversizeWarning(UserWarning):
 
 
 class DispatchFloorWarning(UserWarning):
-    """A program is so small that the cost of dispatching it outweighs what it computes.
+    """A program is so small that dispatching it takes longer than its computation.
 
     >>> import warnings
     >>> import aneforge as af

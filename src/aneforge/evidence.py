@@ -1,7 +1,7 @@
 """How a number is known: the evidence of every value of the target database and every finding.
 
-A value without evidence does not exist in aneforge. `measured` was seen on a chip, `decoded` was read out of a
-compiler or a compiled program, `inferred` is a conclusion (ours or a source's) that nobody has checked.
+A value without evidence does not exist in aneforge. `measured` was seen on a chip, `decoded` was read from a compiler
+or a compiled program, `inferred` is a conclusion (ours or a source's) that was not checked.
 
 There is one form of it: data files are read into it, findings carry it, and reports write it, all by msgspec.
 """

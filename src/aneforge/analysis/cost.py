@@ -270,9 +270,9 @@ class Cost:
 
 
 def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost:
-    """Return the predicted latency of a graph, or of what was compiled already, layer by layer.
+    """Return the predicted latency of a graph, or of a compiled model, layer by layer.
 
-    Naming a chip instead of a target takes that chip's own bandwidth, and its own measurements where there are any.
+    For a chip instead of a target, its own bandwidth is used, and its own measurements if there are any.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -285,7 +285,7 @@ def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost
         IllegalGraphError: An operation cannot run there, or the graph has no inputs.
         NotSupportedError: An operation has no form there.
         NoDataError: No source describes the target.
-        GraphTypeError: It was compiled for another target than the one that is named.
+        GraphTypeError: The model was compiled for a different target.
     """
     if isinstance(model_or_graph, Planned):
         return cost_of(as_compiled(model_or_graph, target), target)
@@ -310,7 +310,7 @@ def as_compiled(subject: Planned, target: TargetLike) -> Planned:
     """Return what was compiled.
 
     Raises:
-        GraphTypeError: It was compiled for another target than the one that is named.
+        GraphTypeError: The model was compiled for a different target.
     """
     made = subject.program.target.name
     asked = made if target is None else place_of(target).target.name

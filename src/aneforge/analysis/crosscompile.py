@@ -47,7 +47,7 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
     True
 
     Raises:
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
         NoDataError: A compiler knows the name, and no source describes the target.
         NotSupportedError: The graph has an operation that needs a program of its own; it is cut there.
     """

@@ -448,16 +448,16 @@ def macs_of(target: Target) -> float:
 
 
 def estimate_provenance(target: TargetLike = None) -> Provenance:
-    """Return where the numbers after an estimate for a target come from; without one, for the target of this machine.
+    """Return the sources of the numbers in an estimate for a target, by default the target of this machine.
 
-    An `estimate` that names no target is the documented heuristic, and rests on none of them.
+    An `estimate` without a target is the documented heuristic and does not use them.
 
     >>> from aneforge.targets import Family
     >>> estimate_provenance(Family.A13)["basis"], estimate_provenance(Family.A15)["measured"]
     ('silicon', False)
 
     Raises:
-        UnknownTargetError: Nothing has that name; also a `ValueError`.
+        UnknownTargetError: The target name is unknown; also a `ValueError`.
     """
     place = place_of(target)
     machine = machine_of(target)

@@ -79,7 +79,7 @@ def lines_of(entry: Compiles) -> list[str]:
 
 
 def compile_matrix(out: GraphLike, targets: str = "families") -> CompileMatrix:
-    """Compile a graph for every family, or for every target of another group, and say why where it does not.
+    """Compile a graph for every family, or every target of another group, with the reasons where it does not compile.
 
     >>> import aneforge as af
     >>> found = compile_matrix(af.input((1, 8)).sin())

@@ -210,7 +210,7 @@ def show_members(segment: PlacedSegment) -> str:
 def placement(
     graph: GraphLike, target: TargetLike = None, path: str = "direct", *, audit: bool | CoreMlTools = False
 ) -> Placement:
-    """Return where the operations of a graph land.
+    """Return on which device each operation of a graph runs.
 
     With `audit`, on a Mac with coremltools, the prediction is compared with Core ML's own plan, operation by operation
     of the ML package; an object with the interface of coremltools may be given instead of True.
@@ -224,9 +224,9 @@ def placement(
 
     Raises:
         UnknownNameError: There is no such path.
-        UnknownTargetError: Nothing has that name.
-        BackendUnavailableError: An audit was asked for, and Core ML cannot be used here.
-        NotSupportedError: An audit was asked for, and Core ML has no form of an operation.
+        UnknownTargetError: The target name is unknown.
+        BackendUnavailableError: An audit was requested, and Core ML cannot be used here.
+        NotSupportedError: An audit was requested, and Core ML has no form of an operation.
     """
     if path not in tuple(Path):  # not a set: what is asked for may have no hash
         raise UnknownNameError.of("path", path, Path)

@@ -60,10 +60,10 @@ class PrecisionReport(TypedDict):
 def precision_risk(
     out: GraphLike, *, ranges: Mapping[str, tuple[float, float] | float] | None = None, target: TargetLike = None
 ) -> PrecisionReport:
-    """Return the operations of a graph that may lose precision, and the error to expect of the whole.
+    """Return the operations of a graph that may lose precision, and the expected error of the whole graph.
 
-    `ranges` are magnitudes or ends of inputs; inputs that promise a `max_abs` have theirs. With either, operations
-    count that can pass an edge of the target, by default this machine's.
+    `ranges` are magnitudes or ends of inputs; the default is the `max_abs` that an input promises. With either,
+    operations that can exceed an edge of the target (by default this machine's) are included.
 
     >>> import aneforge as af
     >>> found = precision_risk(af.input((4, 1024)).sum(-1))
@@ -74,7 +74,7 @@ def precision_risk(
     ['fp16 overflow: 9e+04 against 65504, margin -0.5 bits']
 
     Raises:
-        UnknownNameError: There is no input of a name that is given.
+        UnknownNameError: There is no input with a given name.
         IllegalGraphError: Magnitudes are known, and the graph cannot run on the target.
     """
     graph = as_graph(out)

@@ -331,7 +331,7 @@ def figure_of(row: FigureEntry, publication: PublicationEntry) -> RouteFigure:
 
 
 def routes() -> tuple[Route, ...]:
-    """Return every route with its figures, the recommended first.
+    """Return every route with its published times, the recommended first.
 
     >>> import aneforge as af
     >>> [route.name for route in af.routes() if route.status in ("recommended", "stable")]

@@ -298,7 +298,7 @@ def budgets_given(option: str, texts: Sequence[str] | None) -> list[Budget]:
 
     Raises:
         GraphError: A text is not of that form.
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
     """
     from aneforge.report.gate import Budget  # noqa: PLC0415 - loaded when it is needed
     from aneforge.targets import resolve  # noqa: PLC0415 - as above

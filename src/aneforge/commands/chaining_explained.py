@@ -114,7 +114,7 @@ def explain_part(name: str) -> Explanation:
     ('_ANEModel', "class of Core ML's runtime")
 
     Raises:
-        UnknownNameError: Nothing has that name.
+        UnknownNameError: The name is unknown.
     """
     known = study()
     parts: dict[str, Callable[[], Explanation]] = {

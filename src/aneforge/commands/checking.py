@@ -103,10 +103,10 @@ def check(
     *,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:
-    """Return how a model fares on several targets: a graph, or the path of a model file.
+    """Return the report of a model on several targets: a graph, or the path of a model file.
 
-    Without targets it is every chip that is sold and runs MIL programs. `progress` is called with what is being
-    done, how many of how many.
+    The default targets are all chips on sale that run MIL programs. `progress` is called with the current step, the
+    number of finished parts and their total.
 
     >>> import aneforge as af
     >>> report = check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)
@@ -116,7 +116,7 @@ def check(
 
     Raises:
         GraphError: The model cannot be read, or an option does not fit it.
-        UnknownTargetError: Nothing has one of the names.
+        UnknownTargetError: A target name is unknown.
         NoDataError: A target is a name without data.
     """
     asked = options or CheckOptions()

@@ -162,14 +162,14 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     fail_on_bad_sample: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Run a model over a data set on every target, and say how right each is and where they differ.
+    """Run a model over a data set on every target, and return the accuracy of each and where they differ.
 
     `data` is a file of arrays (.npy, .npz), a folder of images, a Parquet or Arrow file, or an iterable of samples
-    without the axis of the batch, each with its label where there is one. `metric` is a function of the outputs of a
-    sample by name and of its label. Chips are compared with the mathematics of the model as its file has it, in
-    float64 and rounded to float32, unless `reference` is False. Results are kept in `folder`, from which an interrupted
-    run goes on; without one they are in the user's cache until the run is whole. `parquet` is a file for the results of
-    every sample on every side; `pictures` is how many of the samples that flip are kept as small pictures.
+    without the batch axis, each with its label if there is one. `metric` is a function of the outputs of a sample by
+    name and of its label. Chips are compared with the mathematical meaning of the model file, in float64 and rounded to
+    float32, unless `reference` is False. Results are kept in `folder`, from which an interrupted run is continued;
+    without one they are in the user's cache until the run is complete. `parquet` is a file for the results of every
+    sample on every side; `pictures` is the number of samples that flip to keep as small pictures.
 
     `workers` starts that many processes on this machine; `scheduler` is the address of a Dask cluster.
 

@@ -43,7 +43,7 @@ def explain(words: Sequence[str]) -> Explanation:
     True
 
     Raises:
-        UnknownNameError: Nothing has that name; the nearest ones are listed.
+        UnknownNameError: The name is unknown; the nearest ones are listed.
     """
     return with_sources(explained([word.strip() for word in words]))
 
@@ -198,7 +198,7 @@ def explain_id(key: str, name: str) -> Explanation:
     """Return what is known of a rule, a kind of prediction, or a conflict between sources.
 
     Raises:
-        UnknownNameError: Nothing has that id.
+        UnknownNameError: The id is unknown.
     """
     if key in database().conflicts:
         return explain_conflict(key)

@@ -91,7 +91,7 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
         GraphError: There are no tokens to generate, or the prompt does not fit.
         CheckpointError: Files are missing, damaged or of another model.
         UnsupportedModelError: The model has no form here.
-        UnknownTargetError: Nothing has a name that is given.
+        UnknownTargetError: A target name is unknown.
     """
     if tokens < 1:
         raise GraphError("the number of tokens must be 1 or more", seen=tokens)

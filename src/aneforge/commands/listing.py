@@ -99,7 +99,7 @@ def list_ops(
 
     Raises:
         UnknownNameError: There is no such category or status.
-        UnknownTargetError: Nothing has one of the names.
+        UnknownTargetError: A target name is unknown.
     """
     known = sorted({str(entry.category) for entry in ops().values()})
     if category is not None and category not in known:

@@ -143,7 +143,7 @@ def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Pl
     [False, True]
 
     Raises:
-        UnknownTargetError: Nothing has one of the names.
+        UnknownTargetError: A target name is unknown.
         NoDataError: Asked later, of a target that is only a name.
     """
     if targets is None:

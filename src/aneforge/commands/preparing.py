@@ -40,7 +40,7 @@ def prepare_subject(subject: Subject, places: Sequence[Place], asked: Preparatio
     Raises:
         GraphError: An option has a value that there is not.
         NotSupportedError: Two options do not go together.
-        StrictCompileError: `strict` found something that it does not let pass.
+        StrictCompileError: `strict` found something that it does not allow.
     """
     if asked == Preparation():
         return subject, ()

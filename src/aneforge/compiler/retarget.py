@@ -57,7 +57,7 @@ def retarget(
 
     Raises:
         IllegalGraphError: An operation cannot run there; the error lists all of them, with reasons and remedies.
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
         UnknownNameError: There is no such route.
     """
     if route not in set(Route):

@@ -31,9 +31,9 @@ __all__ = ["answer", "is_cut", "preflight", "preflight_all", "with_compiled"]
 def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
     """Return the verdict on a graph for one target.
 
-    What is oversize comes with the split that `compile` would make, or the reason why there is none; a graph with an
-    operation that needs a program of its own comes with the number of programs. Wider floating-point tensors count as
-    fp16, as in `compile`.
+    An oversize operation is listed with the split that `compile` would make, or the reason why there is none; a graph
+    with operations that need a program of their own is listed with the number of programs. Wider floating-point
+    tensors count as fp16, as in `compile`.
 
     >>> import aneforge as af
     >>> report = preflight(af.input((1, 8, 1, 17_000)).relu(), af.targets.Family.A15)
@@ -43,8 +43,8 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
     ('compile splits it: relu becomes 2 parts, with 3 layers that cut and join (544000 bytes); ...',)
 
     Raises:
-        UnknownTargetError: Nothing has that name.
-        NoDataError: The target is a name without data, or belongs to no family, so that nothing is compiled for it.
+        UnknownTargetError: The target name is unknown.
+        NoDataError: The target is a name without data, or belongs to no family, so nothing can be compiled for it.
     """
     graph, target = to_fp16(out).graph, resolve(family)
     verdict = judge(graph, target)
@@ -53,7 +53,7 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
-    """Return the verdict on a graph for every silicon target; what no target changes is looked at once.
+    """Return the verdict on a graph for every silicon target; checks that do not depend on it run only once.
 
     >>> import aneforge as af
     >>> verdicts = preflight_all(af.input((1, 16, 8, 8)).relu())

@@ -54,12 +54,12 @@ def load_model(
     values: Mapping[str, Array] | None = None,
     function: str | None = None,
 ) -> LoadedGraph:
-    """Read a model of any format that is known into a graph: its `format` names what was found.
+    """Read a model of any known format into a graph; `format` of the graph names the format.
 
     The formats are ONNX, ML packages and bare Core ML model files, MIL text, network descriptions in XML or binary
     form, programs that `torch.export.save` wrote, and compiled containers whose tasks are all understood. `shapes`
-    gives inputs of flexible shapes theirs (and symbolic dimensions their lengths), `values` makes inputs constants, and
-    `function` chooses among several, each where the format has such a thing.
+    sets the shapes of inputs with flexible shapes (and the lengths of symbolic dimensions), `values` makes inputs
+    constants, and `function` selects one of several, each if the format supports it.
 
     >>> import tempfile
     >>> import aneforge as af

@@ -72,7 +72,7 @@ def backward(
 ) -> dict[Tensor, Tensor]:
     """Return the gradient of a scalar loss, times `loss_scale`, at every parameter, as tensors of the same graph.
 
-    Gradients reach the tensors of `stop`, which are the parameters by default, and go no further.
+    Gradients are not propagated beyond the tensors of `stop`, by default the parameters.
 
     >>> import aneforge as af
     >>> x, w = af.input((1, 3), name="x"), af.input((3, 2), name="w")
@@ -82,7 +82,7 @@ def backward(
     (3, 2)
 
     Raises:
-        GraphError: The loss is not one number, depends on a parameter not at all, or the scale is not positive.
+        GraphError: The loss is not one number or does not depend on a parameter, or the scale is not positive.
         GraphTypeError: A parameter is not a tensor of floating-point numbers, or the scale is not a number.
         NotSupportedError: An operation between loss and parameters has no gradient.
     """
@@ -119,7 +119,7 @@ def backward_from(
     params: Iterable[Tensor],
     stop: Iterable[Tensor] | None = None,
 ) -> dict[Tensor, Tensor]:
-    """Return gradients at parameters from a given gradient at any tensor, or from one at each of several.
+    """Return gradients at parameters from given gradients at one or several tensors.
 
     >>> import aneforge as af
     >>> x, g = af.input((2, 3), name="x"), af.input((2, 3), name="g")
@@ -128,7 +128,7 @@ def backward_from(
 
     Raises:
         GraphError: A gradient has another shape than its tensor, or no root depends on a parameter.
-        GraphTypeError: Something is not a tensor of floating-point numbers.
+        GraphTypeError: An argument is not a tensor of floating-point numbers.
         NotSupportedError: An operation between roots and parameters has no gradient.
     """
     roots = tensors_of(root, "root")

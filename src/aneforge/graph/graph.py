@@ -25,10 +25,11 @@ PLACEHOLDERS = {INPUT, STATE}
 
 
 class Graph:
-    """What a user means: an immutable graph of operations.
+    """An immutable graph of operations: the mathematical description of a model.
 
     A state is read at the start of a run, through the value of its placeholder, and written at the end, with the value
-    that `states` gives for its name. A copy of a graph is the graph itself; pickled it is its text and its constants.
+    that `states` gives for its name. A copy of a graph is the graph itself; it is pickled as its text and its
+    constants.
 
     >>> import aneforge as af
     >>> x = af.input((1, 4))

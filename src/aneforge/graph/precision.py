@@ -63,10 +63,10 @@ class Halved:
 
 
 def to_fp16(graph: GraphLike) -> Halved:
-    """Return a graph whose floating-point tensors and constants are fp16; one that is so already is kept as it is.
+    """Return a graph whose floating-point tensors and constants are fp16; a graph that already is fp16 is not changed.
 
-    Integers of 64 bits become those of 32. What compiles a graph or predicts its program does this first, and says
-    so.
+    64-bit integers become 32-bit ones. All functions that compile a graph or predict its program do this first, and
+    say so.
 
     >>> import aneforge as af
     >>> made = to_fp16(af.cast(af.input((1, 4), name="x"), "fp32"))

@@ -27,7 +27,7 @@ Feed = Mapping[str, "Array"] | Sequence["Array"]
 
 
 def reference(graph: GraphLike, inputs: Feed = (), states: Mapping[str, Array] | None = None) -> dict[str, Array]:
-    """Return the outputs of a graph as the mathematics gives them, without any rounding of the engine's.
+    """Return the mathematical outputs of a graph, without the rounding of the engine.
 
     States start from `states`, or from zeros. A floating-point input takes real numbers of any type, an integer input
     takes integers that it can hold, and a boolean input takes booleans.

@@ -83,7 +83,7 @@ def load(
         CheckpointError: Files are missing, damaged or of another model.
         MissingPackageError: A package that reads or fetches it is not installed.
         UnsupportedModelError: The model has no form here, or the context is too long for it.
-        UnknownTargetError: Nothing has the name of the target.
+        UnknownTargetError: The target name is unknown.
     """  # noqa: E501 - a message is one line
     checkpoint = open_checkpoint(path) if isinstance(path, str | os.PathLike) else path
     weights = find_weights(checkpoint)
@@ -385,7 +385,7 @@ class LanguageModel:
 
         Raises:
             GraphError: The prompt is empty, longer than the context, or has a token that is not in the vocabulary.
-            UnknownTargetError: Nothing has that name.
+            UnknownTargetError: The target name is unknown.
         """
         asked = self.seeded_prompt() if prompt is None else prompt
         with self.for_target(target, self.compress) as other:
@@ -504,7 +504,7 @@ def runnable(target: TargetLike) -> af.targets.Target:
     """Return a target that runs what a model becomes.
 
     Raises:
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
         NotSupportedError: The target runs no MIL programs.
     """
     found = af.targets.resolve(target)

@@ -22,8 +22,8 @@ def estimate(out: GraphLike | Planned, target: TargetLike = None, *, int8: bool 
 
     Without a target it is the documented heuristic for the host, which compiles nothing; `int8` halves the bytes of the
     weights of products there. With one it is `cost(out, target).microseconds`, and `int8` encodes the weights first, as
-    `compile` does, which makes a program faster only where they stream. What was compiled already is priced as it is,
-    for the chip that it was compiled for.
+    `compile` does, which makes a program faster only if they stream. The time of a compiled model is that of the chip
+    for which it was compiled.
 
     >>> import aneforge as af
     >>> x = af.input((64, 256))
@@ -35,8 +35,8 @@ def estimate(out: GraphLike | Planned, target: TargetLike = None, *, int8: bool 
     Raises:
         IllegalGraphError: An operation cannot run on the target.
         NotSupportedError: An operation has no form there.
-        GraphTypeError: What was compiled cannot be encoded again, or is for another target.
-        UnknownTargetError: Nothing has that name; also a `KeyError`.
+        GraphTypeError: A compiled model cannot be encoded again, or was compiled for another target.
+        UnknownTargetError: The target name is unknown; also a `KeyError`.
     """
     if isinstance(out, Planned):
         if int8:

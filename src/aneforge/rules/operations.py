@@ -86,7 +86,7 @@ def op_status(op: str, family: TargetLike = None) -> str:
 
 
 def op_info(op: str) -> OpInfo:
-    """Return what is known of an operation: the catalogue's row, or the same of an operation that has none there.
+    """Return the catalogue's row of an operation, or an equivalent one if it is not in the catalogue.
 
     It knows every name that `op_status` knows.
 
@@ -101,7 +101,7 @@ def op_info(op: str) -> OpInfo:
 
 
 def device_status(op: str, chip: TargetLike = None) -> str:
-    """Return what the MIL front end does with an operation on a target.
+    """Return how the MIL front end treats an operation on a target.
 
     `native`, `bridge` (a network description can carry it), `software` (built from others), `fold` (computed at compile
     time), `internal` (the compiler's own) or `none`.

@@ -186,7 +186,7 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
     (False, ['input', 'relu'])
 
     Raises:
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
         NoDataError: The target is a name without data.
     """
     (verdict,) = judge_once(as_graph(out), [resolve(family)])
@@ -194,7 +194,7 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
-    """Return the verdict on a graph for every silicon target; what no target changes is looked at once."""
+    """Return the verdict on a graph for every silicon target; checks that do not depend on it run only once."""
     return {verdict.target: verdict for verdict in judge_once(as_graph(out), group("all"))}
 
 

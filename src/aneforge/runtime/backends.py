@@ -174,7 +174,7 @@ def list_known_backends() -> tuple[Backend, ...]:
 def backends() -> tuple[BackendStatus, ...]:
     """Return every known backend, each available or with the reason why not; the first is the default.
 
-    Device, status, recommendation and latency are what sources say of it (`af.routes()`), whether it can run or not.
+    Device, status, recommendation and latency are published information (`af.routes()`), whether it can run or not.
 
     >>> import aneforge as af
     >>> [status.name for status in af.backends() if status.available]

@@ -76,20 +76,20 @@ def by_output(function: Callable[Concatenate[GraphLike | PathLike, P], AnyModel]
 @by_output
 @takes(Options)
 def compile(out: GraphLike | PathLike, options: Options) -> AnyModel:
-    """Compile a graph for one target, and return a model: call it with arrays, get float32.
+    """Compile a graph for one target, and return a model: call it with arrays, it returns float32.
 
-    A path is a model file of any format that `af.load_model` reads: `af.compile("model.onnx", target=…)`; where it has
-    dimensions without a length, load it with `shapes=` first.
+    A path is a model file of any format that `af.load_model` reads: `af.compile("model.onnx", target=…)`; if it has
+    open dimensions, load it with `shapes=` first.
 
-    The engine computes in fp16: wider floating-point tensors are taken as fp16, and the model's remarks say so.
+    The engine computes in fp16: wider floating-point tensors are converted to fp16, and the model's remarks say so.
 
     `int8` is `compress="int8"`. `compress` encodes the weights: int8, int4, sparse and blockwise as asked, with a
-    warning where a relative error is over `compress_atol`; auto only within it, and where ranges exclude that values
-    become infinite by it. `build_dir` keeps the artifacts of this compile. `opt`: 0, None or False compiles what is
-    there; "routes" leaves out what undoes itself, without changing a bit; 1 chooses among forms of the graph by the
-    cost model; 2 or "max" does so among those whose error was tried. `validate` makes a precision warning an error,
-    unless it names an error that grows no further, such as that of the table of silu.
-    `strict` makes an error of every decomposition, folding, saturation risk and inexact arithmetic. `target` is a
+    warning if a relative error is above `compress_atol`; auto only within it, and only if ranges exclude that values
+    become infinite by it. `build_dir` keeps the artifacts of this compile. `opt`: 0, None or False compiles the graph
+    unchanged; "routes" removes operations that undo each other, without changing a bit; 1 chooses among forms of the
+    graph by the cost model; 2 or "max" does so among forms whose error was computed. `validate` turns a precision
+    warning into an error, unless its error is bounded, like that of the table of silu.
+    `strict` turns every decomposition, folding, saturation risk and inexact arithmetic into an error. `target` is a
     compiler name, a chip, a family, or None for the host; `backend` one of `af.backends()`.
 
     >>> import numpy as np
@@ -99,14 +99,14 @@ def compile(out: GraphLike | PathLike, options: Options) -> AnyModel:
     [[1.0, 1.0, 2.0, 3.0]]
 
     Raises:
-        GraphError: An option has a value that there is not, or `validate` found a risk.
-        GraphTypeError: It is not a graph, or an option is of another type.
+        GraphError: An option has an unknown value, or `validate` found a risk.
+        GraphTypeError: It is not a graph, or an option has the wrong type.
         IllegalGraphError: An operation cannot run on the target.
         NotSupportedError: An operation has no form there, or two options do not go together.
-        StrictCompileError: `strict` found something that it does not let pass.
+        StrictCompileError: `strict` found something that it does not allow.
         BackendUnavailableError: The backend cannot run here.
-        UnknownTargetError: Nothing has that name.
-        RuntimeStateError: This process holds as many programs as the runtime loads.
+        UnknownTargetError: The target name is unknown.
+        RuntimeStateError: This process has loaded the maximum number of programs.
     """
     if isinstance(out, str | os.PathLike):
         from aneforge.formats.model import load_model  # noqa: PLC0415 - most models are graphs already
@@ -118,7 +118,7 @@ def compile(out: GraphLike | PathLike, options: Options) -> AnyModel:
 
 @takes(Options)
 def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
-    """Compile several outputs into one program; the model gives them by name, those of a list as y0, y1, ….
+    """Compile several outputs into one program; the model returns them by name, those of a list as y0, y1, ….
 
     The options are those of `compile`. Graphs with layers that need a program of their own are refused, as by the
     documented function: compile such a graph with `compile`.
@@ -247,7 +247,7 @@ def expect_no_risk(cautions: tuple[Caution, ...], target: Target) -> None:
 def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Backend | None = None) -> AnyModel:
     """Read a saved model; its weights stay in the file, mapped into memory.
 
-    A program is for one target. Giving `target` asks that it be this one: a program is never turned into another's.
+    A program is for one target. `target` checks that it is this target: a program is never converted for another one.
 
     >>> import tempfile
     >>> import numpy as np
@@ -259,10 +259,11 @@ def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Ba
     [[0.0, 2.0]]
 
     Raises:
-        ProgramFileError: The file is not a program, damaged, cut off, of another version, or for another target.
+        ProgramFileError: The file is not a program, or is damaged, truncated, of another version, or for another
+            target.
         OSError: The file cannot be read.
         BackendUnavailableError: The backend cannot run here.
-        RuntimeStateError: This process holds as many programs as the runtime loads.
+        RuntimeStateError: This process has loaded the maximum number of programs.
     """
     asked, chosen = None if target is None else resolve(target), choose_backend(backend)
     program, facts = read_program_file(path)

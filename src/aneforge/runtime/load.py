@@ -39,8 +39,8 @@ def load_onnx(
     """Read an ONNX model and compile it; `shapes` binds dimensions as in `from_onnx`, `options` are those of `compile`.
 
     With `fuse_attention`, a softmax of a product between two products becomes one attention operation, whose rounding
-    is that of the engine's own. `approx_resize` is there for programs that give it: it allowed other forms of Resize
-    than the model's own, and changes nothing here, for all that have a meaning are read exactly.
+    is that of the engine's own layer. `approx_resize` is accepted for compatibility: it allowed approximate forms of
+    Resize, and has no effect here, because every form is read exactly.
 
     >>> import numpy as np
     >>> from onnx import TensorProto, helper

@@ -344,7 +344,7 @@ class SegmentedModel(Model):
 
 
 class MultiModel(ModelBase):
-    """A model of several outputs, which it gives by name.
+    """A model of several outputs, which it returns by name.
 
     >>> import numpy as np, aneforge as af
     >>> x = af.input((1, 2))
@@ -402,7 +402,7 @@ def load_compiled(
     Raises:
         BackendUnavailableError: The backend cannot run here.
         NotSupportedError: The program has no output, or the backend has no form for it.
-        RuntimeStateError: This process holds as many programs as the runtime loads.
+        RuntimeStateError: This process has loaded the maximum number of programs.
     """
     if not program.outputs:
         raise NotSupportedError(

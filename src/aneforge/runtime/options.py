@@ -174,7 +174,7 @@ def check_options(asked: Options) -> Options:
 
     Raises:
         GraphError: One has a value that there is not.
-        GraphTypeError: One is of another type.
+        GraphTypeError: An option has the wrong type.
         NotSupportedError: Two do not go together.
     """
     level = asked.level

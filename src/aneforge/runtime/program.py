@@ -44,7 +44,7 @@ Item = TypeVar("Item")
 
 
 class LoadedProgram:
-    """A program that a backend made ready, with a buffer for every port.
+    """A program that a backend has prepared, with a buffer for every port.
 
     >>> import numpy as np, aneforge as af
     >>> from aneforge.runtime.executables import SoftwareEngine
@@ -56,7 +56,7 @@ class LoadedProgram:
     [[2.0, 3.0]]
 
     Raises:
-        RuntimeStateError: This process holds as many programs as the runtime loads, was forked from one that had used
+        RuntimeStateError: This process has loaded the maximum number of programs, was forked from one that had used
             the runtime, or does not have the memory that the tensors need.
     """
 

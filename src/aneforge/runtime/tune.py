@@ -72,10 +72,11 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
 ) -> AnyModel:
     """Compile the form of a graph that is predicted to be the fastest, among those whose error is at most `atol`.
 
-    At most `budget` forms are tried, none that is predicted to take `prune_factor` times as long as the fastest; a form
-    with other weights must be `min_lossy_speedup` times as fast as the best with the user's own. Errors are relative,
-    on `inputs` (by name, or in order), or on drawn ones. `target_error`, where it is given, replaces `atol`.
-    `reps` is how often the original timed a candidate: nothing is timed here. The model's remarks say what was tried.
+    At most `budget` forms are tried, and none that is predicted to take `prune_factor` times as long as the fastest; a
+    form with other weights must be `min_lossy_speedup` times as fast as the best with the user's own. Errors are
+    relative, on `inputs` (by name, or in order) or on random inputs. `target_error` replaces `atol` if it is given.
+    `reps` is the number of times that the original timed a candidate: nothing is timed here. The model's remarks say
+    what was tried.
 
     >>> import aneforge as af
     >>> q, k, v = (af.input((1, 2, 16, 8)) for _ in range(3))
@@ -85,7 +86,7 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
 
     Raises:
         GraphError: A number is out of range, or an input does not fit.
-        GraphTypeError: A value that must be a number is of another type.
+        GraphTypeError: A value that must be a number is not one.
         AneforgeError: Whatever `compile` raises.
     """
     whole("budget", budget)
@@ -122,8 +123,8 @@ def tune_precision(
 ) -> tuple[AnyModel, PrecisionTuning]:
     """Compile the fastest form of a graph whose error is at most `target_error`, and report what was tried.
 
-    A form that is predicted to take longer than `cost_budget_us` is not taken. If no form is exact enough, the most
-    exact one is compiled, the report says so, and a `PrecisionWarning` is given.
+    A form that is predicted to take longer than `cost_budget_us` is not used. If no form is accurate enough, the most
+    accurate one is compiled, the report says so, and a `PrecisionWarning` is given.
 
     >>> import aneforge as af
     >>> net, report = af.tune_precision(af.input((4, 4096)).sum(-1), 5e-4, target=af.targets.Family.A13)
@@ -132,7 +133,7 @@ def tune_precision(
 
     Raises:
         GraphError: A number is out of range, or an input does not fit.
-        GraphTypeError: A value that must be a number is of another type.
+        GraphTypeError: A value that must be a number is not one.
         AneforgeError: Whatever `compile` raises.
     """
     most = number("target_error", target_error)

@@ -1,7 +1,7 @@
 """The target database: families, compiler targets, chips, hardware parameters, limits, each with its evidence.
 
 Data files under `data/` hold the facts; the modules here read them into small typed classes and answer questions.
-No other room of the package names a chip or a target.
+No other package folder names a chip or a target.
 
 >>> m1 = resolve("m1")
 >>> m1.name, m1.family.name, m1.hal.texture_engine

@@ -41,7 +41,7 @@ def find_target(name: str) -> Target:
     ['h13', 'h14', 'h14', 'h16', 'h16g']
 
     Raises:
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
     """
     key = slug(text(name, "target"))
     targets, families = database().targets, family_readings()

@@ -52,8 +52,8 @@ class CurveChoice:
 def project_peak(arch: TargetLike) -> Peak:
     """Return the projected fp16 peak of a target or a chip, by the documented scaling.
 
-    Targets without a published curve take that of a stated substitute: `curve_of` says which, and why. A chip is
-    projected as the documentation counts it, which for one is another target than its device reports.
+    Targets without a published curve use that of a substitute: `curve_of` says which, and why. A chip is projected with
+    the target of the documentation, which for one chip differs from the target that its device reports.
 
     >>> project_peak("h13")
     {'tflops': 1.8, 'rel_m1': 1.0, 'cores': 4, 'ghz': 1.1424}
@@ -61,7 +61,7 @@ def project_peak(arch: TargetLike) -> Peak:
     (4.942, 4.942)
 
     Raises:
-        UnknownTargetError: Nothing has that name; also a `KeyError`.
+        UnknownTargetError: The target name is unknown; also a `KeyError`.
         NoDataError: No source describes the target; also a `KeyError`.
     """
     chosen, anchor = curve_of(find_projected(arch)), curve_of(ANCHOR)

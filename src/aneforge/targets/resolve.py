@@ -36,7 +36,7 @@ def resolve(target: TargetLike = None) -> Target:
     ['h17s', 'h16g', 'h16g', 'h16g', 'h16s', 'h13', 'h13', 'h14']
 
     Raises:
-        UnknownTargetError: Nothing has that name; also a `ValueError` and a `KeyError`.
+        UnknownTargetError: The target name is unknown; also a `ValueError` and a `KeyError`.
     """
     match target:
         case Target():

@@ -121,7 +121,7 @@ def adam_step(  # noqa: PLR0913 - the documented signature and a form
     Raises:
         GraphError: There are not as many moments and gradients as parameters, a shape differs, or a number is out of
             its range.
-        GraphTypeError: Something is not a tensor.
+        GraphTypeError: An argument is not a tensor.
         UnknownNameError: There is no such form.
     """
     update = FORMS[check_form(form)]
@@ -163,7 +163,7 @@ def expect_like(given: Sequence[Tensor], weights: Sequence[Tensor], what: str) -
 
     Raises:
         GraphError: There is not.
-        GraphTypeError: Something is not a tensor.
+        GraphTypeError: An argument is not a tensor.
     """
     if len(given) != len(weights):
         raise misuse(OP, f"{what} must have one tensor for every parameter", seen=len(given), limit=len(weights))

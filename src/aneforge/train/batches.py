@@ -99,7 +99,7 @@ def build_dataset(x_input: Tensor, x: object, target_input: Tensor, y: object, s
 
     Raises:
         GraphError: Shapes do not fit, a value is not finite in fp16, or the data are less than a batch.
-        GraphTypeError: Something is not an array of numbers.
+        GraphTypeError: An argument is not an array of numbers.
     """
     rows = check_rows(x_input, x, "X")
     targets = check_rows(target_input, y, "the targets")

@@ -59,7 +59,7 @@ class CheckpointedStack:
 
     Raises:
         GraphError: The output of a layer does not have `io_shape`, or does not depend on a parameter.
-        GraphTypeError: Something is of another type.
+        GraphTypeError: An argument has the wrong type.
         AneforgeError: Whatever `backward` and `compile` raise.
     """
 

@@ -21,7 +21,7 @@ MOST = 2.0**15
 
 @dataclass(frozen=True, slots=True)
 class DynamicLossScale:
-    """A loss scale that backs off when a gradient is not finite and grows after `interval` steps that are.
+    """A loss scale that is reduced when a gradient is not finite and grows after `interval` finite steps.
 
     It is an input of the step program, so that nothing is compiled again. A step whose gradient is not finite is
     skipped, as with any scale.
@@ -40,7 +40,7 @@ class DynamicLossScale:
 
     Raises:
         GraphError: A number is out of its range.
-        GraphTypeError: Something is not a number.
+        GraphTypeError: An argument is not a number.
     """
 
     first: float = 2.0**12

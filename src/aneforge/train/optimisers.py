@@ -190,7 +190,7 @@ class SGD(Optimizer):
 
     Raises:
         GraphError: A number is out of its range, or there are no parameters.
-        GraphTypeError: Something is of another type.
+        GraphTypeError: An argument has the wrong type.
     """
 
     moments = 1
@@ -231,7 +231,7 @@ class Adam(Optimizer):
 
     Raises:
         GraphError: A number is out of its range, or there are no parameters.
-        GraphTypeError: Something is of another type.
+        GraphTypeError: An argument has the wrong type.
     """
 
     moments = 2
@@ -280,7 +280,7 @@ class AdamW(Adam):
 
     Raises:
         GraphError: A number is out of its range, or there are no parameters.
-        GraphTypeError: Something is of another type.
+        GraphTypeError: An argument has the wrong type.
     """
 
     default_decay = 0.01
@@ -314,7 +314,7 @@ def check_params(params: object) -> tuple[Parameter, ...]:
     """Return parameters.
 
     Raises:
-        GraphTypeError: Something is not a parameter.
+        GraphTypeError: An argument is not a parameter.
         GraphError: There are none, or one is there twice.
     """
     if not isinstance(params, Sequence):

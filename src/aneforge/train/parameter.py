@@ -37,9 +37,9 @@ class KernelTensor(Tensor):
 
 
 class Parameter(KernelTensor):
-    """An input that is trained: it owns a float32 value, which is fed rounded to fp16 at every run.
+    """An input that is trained: it owns a float32 value, which is rounded to fp16 and passed in at every run.
 
-    What is computed from it is a plain tensor. Write `p.value[...] = array` to set it; nothing is compiled again.
+    Values computed from it are plain tensors. Write `p.value[...] = array` to set it; nothing is compiled again.
 
     >>> import numpy as np
     >>> import aneforge as af

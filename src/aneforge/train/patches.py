@@ -41,7 +41,7 @@ def conv2d(x: Tensor, weight: Tensor, stride: int = 1, pad: int = 0, dilation: i
     Raises:
         GraphError: `pad` is negative, another number is below 1, the channels do not fit, or the kernel is larger
             than the padded image.
-        GraphTypeError: The kernel does not come from `conv_param`, or an argument is of another type.
+        GraphTypeError: The kernel does not come from `conv_param`, or an argument has the wrong type.
     """
     image = expect_image(x, OP)
     count, channels, height, width = kernel_shape(weight)

@@ -155,7 +155,7 @@ def loss_scale_advice(
 
     Raises:
         GraphError: An input has no value, or one that does not fit; or `Trainer` refuses the objective or parameters.
-        GraphTypeError: Something is of another type.
+        GraphTypeError: An argument has the wrong type.
         AneforgeError: Whatever `compile` raises.
     """
     return advise_alone(as_objective(objective), check_params(params), data, place_of(target))

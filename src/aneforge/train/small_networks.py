@@ -26,7 +26,7 @@ EXTENT, COLOURS = 32, 3
 
 
 def group_norm_train(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
-    """Return the group norm of images [N, C, H, W] of any batch, with gain and offset [1, C, 1, 1] that train.
+    """Return the group norm of images [N, C, H, W] of any batch, with trainable gain and offset [1, C, 1, 1].
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -36,7 +36,7 @@ def group_norm_train(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: f
 
     Raises:
         GraphError: The channels are not a multiple of the groups, or gain or offset has another shape.
-        GraphTypeError: Something is not a tensor.
+        GraphTypeError: An argument is not a tensor.
     """
     op = "group_norm_train"
     image = expect_image(x, op)
@@ -85,7 +85,7 @@ def conv_block(x: Tensor, w: Parameter, gamma: Tensor, beta: Tensor, groups: int
 
     Raises:
         GraphError: Shapes do not fit, or `pool` is negative.
-        GraphTypeError: Something is not a tensor, or the kernel does not come from `conv_param`.
+        GraphTypeError: An argument is not a tensor, or the kernel does not come from `conv_param`.
     """
     found = group_norm_train(conv2d(x, w, pad=1), gamma, beta, groups).relu()
     extent = whole(pool, "conv_block", "pool", least=0)

@@ -65,7 +65,7 @@ def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object, drop
 
     Raises:
         GraphError: The loss is not one number, or no parameter trains.
-        GraphTypeError: Something is not a module, a function or a tensor.
+        GraphTypeError: An argument is not a module, a function or a tensor.
         NotSupportedError: The module changes buffers that are not running statistics, draws at random something that
             is not a mask of dropout, or torch cannot trace it.
     """
@@ -170,7 +170,7 @@ def check_arguments(module: object, loss: object, example_inputs: object) -> tup
     """Return example inputs.
 
     Raises:
-        GraphTypeError: Something is not a module, a function or a tensor.
+        GraphTypeError: An argument is not a module, a function or a tensor.
     """
     if not isinstance(module, torch.nn.Module):
         raise GraphTypeError("expected a torch module", seen=type(module).__name__)

@@ -80,9 +80,9 @@ class Trainer:
 
     `lr` is a number or a function of the number of the step, from 1. `loss_scale` multiplies the loss before the
     backward pass and is divided out before the update: it is a number, "auto", which takes what `loss_scale_advice`
-    recommends for the first mini-batch, or a `DynamicLossScale`.
-    `data_inputs` are values of inputs that stay the same. `clip_norm` bounds the norm of all gradients together;
-    `accumulate` is the number of mini-batches of one update. A step with a gradient that is not finite is skipped.
+    recommends for the first mini-batch, or a `DynamicLossScale`. `data_inputs` are values of inputs that are the same
+    in every step. `clip_norm` bounds the norm of all gradients together; `accumulate` is the number of mini-batches of
+    one update. A step with a gradient that is not finite is skipped.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -95,8 +95,8 @@ class Trainer:
     (3.75, True)
 
     Raises:
-        GraphError: The loss is not a scalar or depends on a parameter not at all; a number is out of its range.
-        GraphTypeError: A parameter does not come from `parameter` or `conv_param`, or something is of another type.
+        GraphError: The loss is not a scalar or does not depend on a parameter; a number is out of its range.
+        GraphTypeError: A parameter does not come from `parameter` or `conv_param`, or an argument has the wrong type.
         UnknownNameError: There is no such optimizer.
         AneforgeError: Whatever `backward` and `compile` raise.
     """
@@ -193,7 +193,7 @@ class Trainer:
         Raises:
             MissingPackageError: PyTorch is not installed.
             GraphError: The loss is not one number, or does not depend on a parameter.
-            GraphTypeError: Something is not a module, a function or a tensor.
+            GraphTypeError: An argument is not a module, a function or a tensor.
             NotSupportedError: The module changes other buffers or draws other random numbers, torch cannot trace it, or
                 nodes have no form here.
         """
@@ -255,7 +255,7 @@ class Trainer:
         Raises:
             GraphError: Shapes do not fit, targets are not one-hot, a value is not finite in fp16, the data are less
                 than a batch, or a tensor is not an input of the network.
-            GraphTypeError: Something is not an array of numbers.
+            GraphTypeError: An argument is not an array of numbers.
         """
         for tensor, what in ((x_input, "x_input"), (target_input, "target_input")):
             self.check_input(tensor, what)

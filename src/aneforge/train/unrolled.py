@@ -69,7 +69,7 @@ class UnrolledTrainer:
 
     Raises:
         GraphError: The kind is not known, shapes do not fit, or a number is out of its range.
-        GraphTypeError: Something is of another type.
+        GraphTypeError: An argument has the wrong type.
         AneforgeError: Whatever `backward` and `compile` raise.
     """
 
@@ -298,7 +298,7 @@ def check_inputs(x_inputs: object, t_inputs: object) -> tuple[list[Tensor], list
 
     Raises:
         GraphError: There are none, not equally many, or of several shapes.
-        GraphTypeError: Something is not an input.
+        GraphTypeError: An argument is not an input.
     """
     found: list[list[Tensor]] = []
     for given, what in ((x_inputs, "x_inputs"), (t_inputs, "t_inputs")):

@@ -194,8 +194,8 @@ def divergence(
 ) -> Divergence:
     """Return where two targets can give different answers, the strongest reason first.
 
-    `ranges` bounds inputs by a magnitude or two ends; without one an input's `max_abs` counts, and without that any
-    fp16 number is taken to come in.
+    `ranges` bounds inputs by a magnitude or two ends; otherwise an input's `max_abs` is used, and without it the input
+    can be any fp16 number.
 
     >>> import aneforge as af
     >>> x = af.input((1, 8), name="x")
@@ -210,8 +210,8 @@ def divergence(
     Raises:
         IllegalGraphError: An operation cannot run on one of the targets.
         NotSupportedError: An operation has no form there.
-        UnknownTargetError: Nothing has that name.
-        UnknownNameError: A range is given for an input that is not there.
+        UnknownTargetError: The target name is unknown.
+        UnknownNameError: A range is given for an input that does not exist.
     """
     half = to_fp16(graph)
     made = [compile_graph(half.graph, resolve(target)) for target in (a, b)]
@@ -225,7 +225,7 @@ def divergence_of_programs(
     """Return where a graph of fp16 that was compiled for two targets can give different answers.
 
     Raises:
-        UnknownNameError: A range is given for an input that is not there.
+        UnknownNameError: A range is given for an input that does not exist.
     """
     from aneforge.analysis.ranges.program_ranges import declared_ranges, flow  # noqa: PLC0415 - a glance follows none
 

@@ -70,7 +70,7 @@ def predict_fp16_divergence(
     'roundings'
 
     Raises:
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
         UnknownNameError: There is no such kind; the error has the nearest.
         GraphError: The begin has another rank than the shape or lies outside of it, an extent or the magnitude is
             negative, the operation takes no such shape, or it does not run on one of the targets.

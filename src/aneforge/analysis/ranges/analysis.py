@@ -208,12 +208,12 @@ def ranges(
     inputs: Mapping[str, Array] | Sequence[Mapping[str, Array]] | None = None,
     target: TargetLike = None,
 ) -> RangeReport:
-    """Return how large values get, layer by layer, and how near they come to the edges of the engine.
+    """Return the range of values, layer by layer, and their margin to the edges of the engine.
 
-    `ranges` gives inputs a magnitude or two ends; an input without one has what its `max_abs` promises, or else all
-    finite numbers of fp16. Instead, `inputs` gives sample values, one set or several: the report says what was seen. A
-    state may be among either, as it is at the start of a run; else it can hold anything, or is zeros in a sample.
-    Wider floating-point tensors count as fp16, as in `compile`.
+    `ranges` has a magnitude or two ends for inputs; the default is the `max_abs` that an input promises, or all finite
+    fp16 numbers. Alternatively, `inputs` has sample values, one set or several: the report then has the observed
+    ranges. Both may include states, with their values at the start of a run; other states can have any value, or are
+    zeros in a sample. Wider floating-point tensors count as fp16, as in `compile`.
 
     >>> import aneforge as af
     >>> x = af.input((1, 4), name="x", max_abs=300.0)
@@ -222,7 +222,7 @@ def ranges(
     ('mul', -0.46)
 
     Raises:
-        GraphError: A range is none, or both ranges and inputs are given.
+        GraphError: A range is invalid, or both ranges and inputs are given.
         UnknownNameError: There is no input of that name.
         IllegalGraphError: The graph cannot run on the target.
     """

@@ -145,7 +145,7 @@ def declared_ranges(
     {'x': Range(low=-2.0, high=2.0)}
 
     Raises:
-        UnknownNameError: There is no input of a name that is given.
+        UnknownNameError: There is no input with a given name.
         GraphError: A range ends before it begins.
         GraphTypeError: A range is neither a number nor two, or they are not given by name.
     """

@@ -46,7 +46,7 @@ def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Valida
     [('input', 'accept'), ('sin', 'accept'), ('output', 'accept')]
 
     Raises:
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
         NoDataError: The target is a name without data.
     """
     whole, resolved = as_graph(graph), resolve(target)

@@ -81,9 +81,9 @@ class Executable:
         [[[2048.0, 1.5]], [[2050.0, 1.5]]]
 
         Raises:
-            UnknownNameError: A value is given for an input or a state that there is not.
+            UnknownNameError: A value is given for an input or a state that does not exist.
             GraphTypeError: A value is of a type that its input does not take.
-            GraphError: An input has no value, or one of another shape, or one that it cannot hold.
+            GraphError: An input has no value, or a value of another shape or out of range.
         """
         program = self.program
         values = Values()
@@ -161,7 +161,7 @@ def engine_element(kind: TensorType) -> np.dtype[Any]:
 def run(
     program: Program, inputs: Mapping[str, Array], states: Mapping[str, Array] | None = None, *, keep: bool = False
 ) -> Run:
-    """Run a program once; `keep` asks for every value. Whoever runs one often prepares it.
+    """Run a program once; `keep` also returns every intermediate value. Prepare a program to run it often.
 
     >>> import numpy as np, aneforge as af
     >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
@@ -170,9 +170,9 @@ def run(
     ([[2050.0, 1.5]], 'modelled')
 
     Raises:
-        UnknownNameError: A value is given for an input or a state that there is not.
+        UnknownNameError: A value is given for an input or a state that does not exist.
         GraphTypeError: It is not a program, or a value is of a type that its input does not take.
-        GraphError: An input has no value, or one of another shape, or one that it cannot hold.
+        GraphError: An input has no value, or a value of another shape or out of range.
     """
     return prepare(program).run(inputs, states, keep=keep)
 

@@ -39,8 +39,8 @@ def write_mil(
 ) -> Path:
     """Write a graph, its MIL text, or a program that was read, into a folder, and return the path of its model.mil.
 
-    Graphs are written as `mil_text` says. A program that was read keeps its text but for spaces, and its weights files
-    bit for bit; the options are for graphs. All files appear, weights first, or none does.
+    Graphs are written as `mil_text` says. A program that was read keeps its text except for spaces, and its weights
+    files bit for bit; the options are for graphs. Either all files are written, weights first, or none.
 
     >>> import tempfile
     >>> import aneforge as af

@@ -173,7 +173,7 @@ def load_mil(path: str | os.PathLike[str], weights: Weights = None) -> MilProgra
 
     Raises:
         MilError: It is not a program.
-        GraphError: The text of a program is given in place of its path.
+        GraphError: The text of a program is given instead of its path.
         OSError: The file cannot be opened.
     """
     expect_path(path)
@@ -225,8 +225,7 @@ def from_mil(
     Raises:
         MilError: It is not a program, or the function cannot be read.
         UnknownNameError: The program has no such function, or no such input.
-        GraphError: An input has another shape than the one that is given, or the text of a program is given in place
-            of its path.
+        GraphError: The given shape of an input is wrong, or the text of a program is given instead of its path.
         OSError: The file cannot be opened.
     """
     program = load_mil(path, weights)

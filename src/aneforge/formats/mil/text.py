@@ -55,9 +55,9 @@ def mil_text(
 ) -> MilText:
     """Return a graph as MIL text with its weights; several graphs by name become functions of one program.
 
-    With `port_casts` the program takes and gives fp32 where the graph has fp16, and casts, as Core ML's engine wants
-    it. With `rounded` a number of the text is the one that its element type holds; otherwise it keeps all digits, so
-    that reading the text gives the graph's meaning back exactly. Blobs begin at multiples of `alignment`.
+    With `port_casts` the ports of the program are fp32 where those of the graph are fp16, with casts, as Core ML
+    requires. With `rounded` a number in the text is rounded to its element type; otherwise it keeps all digits, so that
+    reading the text gives the graph's meaning back exactly. Blobs begin at multiples of `alignment`.
 
     >>> import aneforge as af
     >>> print(mil_text(af.input((1, 4), name="x").relu()).text.splitlines()[4].strip())

@@ -81,8 +81,8 @@ def save_mlpackage(
 ) -> Path:
     """Write a graph as an ML package and return its path; several graphs by name become functions of one package.
 
-    The opset is the lowest that has all that is used, from ios15 to ios18. With `port_casts` the package takes and
-    gives fp32 where the graph has fp16, and casts. A package that is already there is replaced.
+    The opset is the lowest that has all used operations, from ios15 to ios18. With `port_casts` the ports of the
+    package are fp32 where those of the graph are fp16, with casts. An existing package is replaced.
 
     Core ML has no tensors of 64 bits: integers become int32 and fp64 becomes fp32. Its ports cannot be booleans
     or small integers either: those become int32. A warning says so.

@@ -71,7 +71,7 @@ def parse_netplist(
 
 
 def load_netplist(path: str | PathLike[str], *, procedure: str | None = None) -> Graph:
-    """Return the graph of a network description; its weights files are beside it, and are mapped, not read.
+    """Return the graph of a network description; its weights files are in the same folder, and are mapped into memory.
 
     The path is that of the description, or of the folder in which it is called net.plist.
 

@@ -185,7 +185,7 @@ def save_netplist(
 
     Raises:
         NotSupportedError: A description cannot express an operation; the error names the nearest form.
-        GraphError: A number has no fp16, a tensor is empty, or a name has a character that XML does not have.
+        GraphError: A number cannot be fp16, a tensor is empty, or a name has a character that is not allowed in XML.
         OSError: The folder cannot be written to.
     """
     return netplist(graph).save(directory, binary=binary)

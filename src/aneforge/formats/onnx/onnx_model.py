@@ -27,8 +27,8 @@ WEIGHTED = {"conv": ("x", "weight"), "linear": ("x", "weight"), "matmul": ("x", 
 def from_onnx(model: ModelSource, shapes: Shapes | None = None, *, values: Values | None = None) -> Graph:
     """Return the graph of an ONNX model: a path, the bytes of a file, or a `ModelProto`.
 
-    Shapes are static. `shapes` binds symbolic dimensions by their names, and gives whole shapes to inputs by theirs;
-    `values` fixes inputs whose numbers decide shapes, such as the target of a reshape, and takes them out of the graph.
+    Shapes are static. `shapes` binds symbolic dimensions by name, or sets whole shapes of inputs by name; `values`
+    fixes inputs whose values decide shapes, for example the target of a reshape, and removes them from the graph.
 
     >>> from onnx import TensorProto, helper
     >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
@@ -56,7 +56,7 @@ def from_onnx(model: ModelSource, shapes: Shapes | None = None, *, values: Value
 def onnx_to_tensor(
     model: ModelSource, shapes: Shapes | None = None, *, values: Values | None = None, output: str | None = None
 ) -> tuple[list[Tensor], Tensor]:
-    """Return the inputs of an ONNX model and its output as tensors, to build on.
+    """Return the inputs of an ONNX model and its output as tensors, to which operations can be added.
 
     A model with several outputs needs `output` to say which.
 
@@ -81,7 +81,7 @@ def onnx_to_tensor(
 def onnx_to_features(
     model: ModelSource, shapes: Shapes | None = None, *, values: Values | None = None, output: str | None = None
 ) -> tuple[list[Tensor], Tensor]:
-    """Return the inputs of an ONNX model and what its last layer with weights reads: the features that it classifies.
+    """Return the inputs of an ONNX model and the input of its last layer with weights: the features that it classifies.
 
     >>> import numpy as np
     >>> from onnx import TensorProto, helper, numpy_helper

@@ -28,11 +28,11 @@ def from_torch(
     """Return the graph of a PyTorch module, of a program that `torch.export` made, or of a `.pt2` file of one.
 
     A module is exported with `example_inputs`: a tensor, a tuple of positional arguments, or a mapping of named ones.
-    Shapes are static: those of the example inputs, or `shapes`, which binds symbolic dimensions of a program by their
-    names and gives whole shapes to inputs by theirs. Buffers that the program writes become states of the graph.
+    Shapes are static: those of the example inputs, or `shapes`, which binds symbolic dimensions of a program by name or
+    sets whole shapes of inputs by name. Buffers that the program writes become states of the graph.
 
-    Weights are copied once, since the module may still change; with `share_weights` the graph looks into the module's
-    own memory, which must not change then. The weights of a file are never copied.
+    Weights are copied once, because the module may still change; with `share_weights` the graph uses the module's own
+    memory, which must then not change. The weights of a file are never copied.
 
     >>> import torch
     >>> graph = from_torch(torch.nn.Linear(4, 2), torch.zeros(1, 4))
@@ -41,7 +41,7 @@ def from_torch(
 
     Raises:
         GraphError: The file cannot be read, or dimensions have no length, all of them listed; `InvalidModelError` lists
-            nodes that make no sense.
+            invalid nodes.
         NotSupportedError: PyTorch cannot export the module, or nodes have no form here: `UnsupportedModelError` lists
             all of them, with reason and workaround.
         GraphTypeError: An argument has the wrong type.
@@ -55,7 +55,7 @@ def from_torch(
 
 
 def torch_states(program: ProgramSource, example_inputs: ExampleInputs | None = None) -> dict[str, Array]:
-    """Return what the buffers that a program writes hold before its first run, by the names of the graph's states.
+    """Return the initial values of the buffers that a program writes, by the names of the graph's states.
 
     A graph's states start from zeros unless a run is given others.
 

@@ -46,10 +46,10 @@ def sdpa(
 ) -> Tensor:
     """Return softmax(q · kᵀ · scale + mask) · v for [1, heads, S, D]; the scale is 1/√D by default.
 
-    The mask is [1, 1, S, T] for S queries and T keys, and is added. Heads of k and v may be fewer, each for as many of
-    q. It runs as products and softmax over tiles of queries; `native` asks for the engine's own layer instead, which is
-    a program of its own, correct only for short sequences, and can be written only as a network description.
-    `opt="routes"` of `compile` takes that layer by itself where it is legal and predicted to be faster.
+    The mask is [1, 1, S, T] for S queries and T keys, and is added. k and v may have fewer heads, each shared by
+    several heads of q. It runs as products and softmax over tiles of queries; `native` selects the engine's own layer,
+    which is a program of its own, correct only for short sequences, and can be written only as a network description.
+    `opt="routes"` of `compile` selects that layer automatically if it is legal and predicted to be faster.
 
     >>> import aneforge as af
     >>> q, k, v = (af.input((1, 8, 64, 32)) for _ in range(3))
@@ -120,7 +120,7 @@ def mha(  # noqa: PLR0913, PLR0917 - the documented signature
 
     Raises:
         GraphError: The width is not divisible by the heads, or a shape does not fit.
-        GraphTypeError: It is not a tensor, or a weight or the mask is not what it must be.
+        GraphTypeError: It is not a tensor, or a weight or the mask has the wrong type.
     """
     op = "mha"
     sequence = expect_sequence(x, op, "x")
@@ -147,7 +147,7 @@ def cross_attention(  # noqa: PLR0913, PLR0917 - the documented signature
 
     Raises:
         GraphError: The width is not divisible by the heads, or a shape does not fit.
-        GraphTypeError: It is not a tensor, or a weight or the mask is not what it must be.
+        GraphTypeError: It is not a tensor, or a weight or the mask has the wrong type.
     """
     op = "cross_attention"
     sequence, other = expect_sequence(x, op, "x"), expect_sequence(context, op, "context")

@@ -47,7 +47,7 @@ def minimum(a: object, b: object) -> Tensor:
 
 
 def select(cond: Tensor, a: object, b: object) -> Tensor:
-    """Return a where the condition holds, else b; both may be tensors, numbers or arrays.
+    """Return a where the condition is true, otherwise b; both may be tensors, numbers or arrays.
 
     >>> import aneforge as af
     >>> x, y = af.input((2,)), af.input((2,))
@@ -119,11 +119,10 @@ def split(x: Tensor, n: int, axis: int = 0) -> list[Tensor]:
 
 
 def gather(x: Tensor, indices: Sequence[int], axis: int = 0) -> Tensor:
-    """Return the slices of a tensor at fixed places along an axis: slices, joined.
+    """Return the slices of a tensor at constant indices along an axis, joined.
 
-    The indices are integers, in a list or a 1-D array; negative ones count from the end. Runs of neighbouring
-    places become one slice. The last axis is moved away first, because a slice that begins inside the width is not safe
-    on every engine.
+    The indices are integers, in a list or a 1-D array; negative ones count from the end. Consecutive indices become one
+    slice. The last axis is transposed first, because a slice that begins inside the width is not safe on every engine.
 
     >>> import aneforge as af
     >>> af.reference(af.gather(af.input((3, 1)), [2, 0]), [[[1.0], [2.0], [3.0]]])["y"].tolist()

@@ -13,7 +13,7 @@ __all__ = ["cast"]
 
 
 def cast(x: Tensor, dtype: str) -> Tensor:
-    """Return the elements in another type: to an integer cut towards zero, to bool x ≠ 0.
+    """Return the elements in another type: truncated towards zero for integers, x ≠ 0 for bool.
 
     >>> from aneforge.graph.builder.inputs import input
     >>> cast(input((1, 4), dtype="uint8"), "fp16").dtype

@@ -55,7 +55,7 @@ def conv_transpose(
     groups: int = 1,
     bias: object = None,
 ) -> Tensor:
-    """Convolve backwards: weights are [C, Cout/groups, kH, kW], and an axis grows as documented.
+    """Return the transposed convolution; weights are [C, Cout/groups, kH, kW], and an axis grows as documented.
 
     >>> import numpy as np
     >>> import aneforge as af

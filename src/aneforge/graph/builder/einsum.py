@@ -44,7 +44,7 @@ Labels = tuple[str, ...]
 
 
 class EinsumUnsupported(NotSupportedError):  # noqa: N818 - the documented name
-    """An equation that makes sense and is not a chain of (batched) matrix products within the builder's rank.
+    """A valid equation that is not a chain of (batched) matrix products within the builder's rank.
 
     >>> import aneforge as af
     >>> try:
@@ -107,14 +107,14 @@ def einsum(eq: str, *tensors: Tensor) -> Tensor:
 
 
 def einsum_native(eq: str, a: Tensor, b: Array) -> Tensor:
-    """Return the one sum of products for which the engine has an operation: 'nchw,nwhu->nchu' with a constant b.
+    """Return the only einsum for which the engine has an operation: 'nchw,nwhu->nchu' with a constant b.
 
     >>> from aneforge.graph.builder.inputs import input
     >>> einsum_native("nchw,nwhu->nchu", input((1, 2, 3, 4)), np.zeros((1, 4, 3, 5), np.float16)).shape
     (1, 2, 3, 5)
 
     Raises:
-        NotSupportedError: It is another equation.
+        NotSupportedError: The equation is a different one.
         GraphTypeError: The equation is not a text, a is not a tensor, or b is not an array.
     """
     op = "einsum_native"

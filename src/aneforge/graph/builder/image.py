@@ -32,7 +32,7 @@ __all__ = [
 
 
 def space_to_depth(x: Tensor, block: int) -> Tensor:
-    """Move blocks of pixels into channels, the place in the block varying slowest.
+    """Move blocks of pixels into channels, the position in the block varying slowest.
 
     >>> import aneforge as af
     >>> af.space_to_depth(af.input((1, 3, 8, 8)), 2).shape
@@ -43,7 +43,7 @@ def space_to_depth(x: Tensor, block: int) -> Tensor:
 
 
 def depth_to_space(x: Tensor, block: int) -> Tensor:
-    """Move channels into blocks of pixels, the place in the block varying slowest.
+    """Move channels into blocks of pixels, the position in the block varying slowest.
 
     >>> import aneforge as af
     >>> af.depth_to_space(af.input((1, 12, 4, 4)), 2).shape
@@ -54,7 +54,7 @@ def depth_to_space(x: Tensor, block: int) -> Tensor:
 
 
 def pixel_shuffle(x: Tensor, r: int) -> Tensor:
-    """Move channels into blocks of pixels, the place in the block varying fastest.
+    """Move channels into blocks of pixels, the position in the block varying fastest.
 
     >>> import aneforge as af
     >>> af.pixel_shuffle(af.input((1, 12, 4, 4)), 2).shape
@@ -65,7 +65,7 @@ def pixel_shuffle(x: Tensor, r: int) -> Tensor:
 
 
 def pixel_unshuffle(x: Tensor, r: int) -> Tensor:
-    """Move blocks of pixels into channels, the place in the block varying fastest.
+    """Move blocks of pixels into channels, the position in the block varying fastest.
 
     >>> import aneforge as af
     >>> af.pixel_unshuffle(af.input((1, 3, 8, 8)), 2).shape
@@ -210,7 +210,7 @@ def resample(
     coordinates_mode: str = "normalized_minus_one_to_one",
     align_corners: bool = False,
 ) -> Tensor:
-    """Read an image at coordinates [N, height, width, 2]: the column and the row of every result.
+    """Sample an image at coordinates [N, height, width, 2]: the column and the row of every result.
 
     The coordinates are a tensor or an array.
 

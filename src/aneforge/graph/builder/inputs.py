@@ -38,7 +38,7 @@ CHANNELS_MOST = 1 << 20
 def input(  # noqa: A001 - the documented name
     shape: Sequence[int], dtype: str = "fp16", max_abs: float | None = None, *, name: str | None = None
 ) -> Tensor:
-    """Return a placeholder for a value that the caller feeds; inputs are fed in the order of their making.
+    """Return a placeholder for a value that the caller provides; inputs are passed in the order of their creation.
 
     `max_abs` promises that no magnitude will be larger.
 
@@ -103,10 +103,10 @@ def state(name: str, shape: Sequence[int]) -> Tensor:
 def weight(shape: Sequence[int], dtype: str = "fp16", encoding: str | None = None, *, name: str = "") -> Declared:
     """Return a constant without values, to be used wherever an array of weights is.
 
-    Checks, costs, memory plans and the text of a graph need no more than its shape and encoding, and nothing of its
-    size is held in memory. What needs values refuses it: compiling to run, running, and every writer.
+    Checks, costs, memory plans and the text of a graph need only its shape and encoding, and no memory of its size is
+    used. Everything that needs values refuses it: compiling to run, running, and every writer.
 
-    `encoding` is how it is stored: dense (the default), int8 with a scale for every row of the first axis, palette1 to
+    `encoding` is dense (the default), int8 with a scale for every row of the first axis, palette1 to
     palette8, or blockwise with scales for blocks of 32 along the second axis. In `x @ weight` the columns are the rows.
 
     >>> import aneforge as af

@@ -253,7 +253,7 @@ def input_view(x: Tensor, offset: int, size: int, axis: int = -1, step: int = 1)
 
 
 def dropout(x: Tensor, rate: float = 0.5, *, seed: int = -1) -> Tensor:
-    """Set a share of the elements to 0, at random, and scale the others by 1 / (1 - rate); a seed of -1 is any.
+    """Set a random share of the elements to 0, and scale the others by 1 / (1 - rate); a seed of -1 means any seed.
 
     >>> import aneforge as af
     >>> af.reference(af.dropout(af.input((2, 3)), 0.0), [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]])["y"].tolist()
@@ -265,7 +265,7 @@ def dropout(x: Tensor, rate: float = 0.5, *, seed: int = -1) -> Tensor:
 
 
 def dynamic_slice(x: Tensor, begin: Tensor, size: int) -> Tensor:
-    """Return a window whose place is computed at run time.
+    """Return a window whose position is computed at run time.
 
     >>> import aneforge as af
     >>> af.dynamic_slice(af.input((1, 4)), af.input((1,)).cast("int32"), 2).shape

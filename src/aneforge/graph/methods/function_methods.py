@@ -440,7 +440,7 @@ class FunctionMethods(Methods):
         return self.apply("argmax", axis=whole(axis, "argmax", "axis"))
 
     def cast(self, dtype: str) -> Self:
-        """Return the elements in another type: to an integer cut towards zero, to bool x ≠ 0.
+        """Return the elements in another type: truncated towards zero for integers, x ≠ 0 for bool.
 
         >>> import aneforge as af
         >>> x = af.input((2,)).cast("int32")

@@ -98,10 +98,10 @@ def compressed(
     """Return a graph with its weights encoded for a target.
 
     `mode` is int8, int4, sparse, blockwise or auto. `auto` tries sparse, int4 and int8 in this order, only those that
-    stream on the target and whose relative error is at most `atol`; and int8 only where ranges exclude that what
-    meets the weight passes 4,094, which would make it infinite. Weights for which none of them qualifies stay
+    stream on the target and whose relative error is at most `atol`; and int8 only if ranges exclude that activations
+    exceed 4,094, which would make them infinite. Weights for which none of them qualifies stay
     unchanged. A mode that names an encoding is applied to every weight, whatever its error: the report says where
-    that is over `atol`. Two places that read one weight share it afterwards too.
+    it is above `atol`. Operations that share a weight still share it afterwards.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.linspace(-1, 1, 32 * 16).reshape(32, 16)
@@ -111,8 +111,9 @@ def compressed(
 
     Raises:
         UnknownNameError: There is no such mode, or no such target.
-        NoDataError: The mode is auto, and no source says what streams on the target.
-        GraphError: A weight holds what no encoding can hold, such as an infinite number; or an option is out of range.
+        NoDataError: The mode is auto, and no source says which encodings stream on the target.
+        GraphError: A weight contains a number that no encoding can hold (infinity or NaN); or an option is out of
+            range.
     """
     whole, resolved = as_graph(graph), resolve(target)
     expect_values(whole, "encoding weights")

@@ -45,7 +45,7 @@ class AttentionTiling:
 
 
 def attention_tiles(queries: int) -> int:
-    """Return into how many tiles `mha`, `cross_attention` and `sdpa` cut so many queries: the documented rule.
+    """Return the number of tiles into which `mha`, `cross_attention` and `sdpa` cut the queries: the documented rule.
 
     >>> import aneforge as af
     >>> af.attention_tiles(128), af.attention_tiles(2048)
@@ -61,10 +61,10 @@ def attention_tiles(queries: int) -> int:
 def tune_attention(
     queries: int, keys: int | None = None, heads: int = 1, dim: int = 64, *, target: TargetLike = None
 ) -> AttentionTiling:
-    """Return how many tiles of queries attention needs on a target, by the memory plan; nothing is timed.
+    """Return the number of tiles of queries that attention needs on a target, by the memory plan; nothing is timed.
 
-    The answer is for whoever builds attention himself: the builder's own follows `attention_tiles` on every target, for
-    a graph does not know its target.
+    The answer is for users who build attention themselves: the builder uses `attention_tiles` on every target, because
+    a graph does not depend on a target.
 
     >>> import aneforge as af
     >>> found = af.tune_attention(64, target=af.targets.Family.A16)
@@ -73,8 +73,8 @@ def tune_attention(
 
     Raises:
         GraphError: A number is not positive.
-        UnknownTargetError: Nothing has that name.
-        IllegalGraphError: The target takes no such attention.
+        UnknownTargetError: The target name is unknown.
+        IllegalGraphError: The target does not support such attention.
     """
     length = queries if keys is None else keys
     for name, value in (("queries", queries), ("keys", length), ("heads", heads), ("dim", dim)):

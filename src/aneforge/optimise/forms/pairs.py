@@ -94,7 +94,7 @@ class Paired:
 
 
 def paired(hi: Tensor, lo: Tensor) -> Paired:
-    """Return the pair of a tensor and what its rounding lost, as `Paired` has them.
+    """Return the pair of a rounded tensor and its rounding error, see `Paired`.
 
     >>> import aneforge as af
     >>> af.paired(af.input((2, 3)), af.input((2, 3))).to_tensor().shape
@@ -113,10 +113,10 @@ def paired(hi: Tensor, lo: Tensor) -> Paired:
 
 
 def paired_subtract(a: Paired | Tensor, b: Paired | Tensor) -> Tensor:
-    """Return a − b in fp16, the small parts of pairs not lost before the large ones cancel.
+    """Return a − b in fp16; for pairs, the small parts are not lost before the large ones cancel.
 
-    A difference of two tensors is rounded once and no better in pairs: what cancelling uncovers was lost when each of
-    the two was rounded. Give pairs where they are known.
+    The difference of two plain tensors is rounded once and is not more accurate as pairs: the low bits were lost when
+    each of the two was rounded. Give pairs if they are known.
 
     >>> import numpy as np, aneforge as af
     >>> parts = {name: af.input((1, 1), name=name) for name in ("hi", "lo", "b")}

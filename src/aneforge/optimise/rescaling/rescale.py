@@ -61,17 +61,17 @@ def rescale(
     target: TargetLike = None,
     safety_bits: int | None = None,
 ) -> Rescaled:
-    """Return a graph that means the same and whose products are well above the accumulator's grid, with a report.
+    """Return an equivalent graph whose products are well above the accumulator's grid, with a report.
 
-    Weights are multiplied by powers of two, one for a product or for each of its output channels, and the inverse goes
-    into the gain after the sum. What norms read is multiplied where its squares would not fit fp16. With `inputs`,
-    sample values, factors are chosen by the sizes that are seen, less some bits of safety. With `ranges`, magnitudes or
-    ends of inputs, they are chosen by what is proven of all inputs within them, and errors are measured on inputs that
-    are drawn there. With neither, inputs are drawn.
+    Weights are multiplied by powers of two, one per product or one per output channel, and the inverse goes into the
+    gain after the sum. The input of a norm is multiplied if its squares would not fit fp16. With `inputs`, sample
+    values, factors are chosen by the observed magnitudes, with some bits of safety. With `ranges`, magnitudes or ends
+    of inputs, factors are chosen by bounds that are proven for all inputs within them, and errors are measured on
+    random inputs within them. With neither, inputs are random.
 
-    What does not make outputs better on those inputs and on fresh ones of the same distribution is not done; nor is
-    what makes an output worse on smaller ones, unless it leaves no more than a tenth of the error on samples, or
-    removes an infinite one; nor, with `ranges`, what is not proven to stay below the accumulator's edge.
+    A rescaling is used only if it improves outputs on those inputs and on fresh ones of the same distribution, and
+    makes no output worse on smaller inputs, unless it leaves at most a tenth of the error on samples or removes an
+    infinite error; and, with `ranges`, only if it is proven to stay below the accumulator's edge.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32

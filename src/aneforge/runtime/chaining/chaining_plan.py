@@ -141,11 +141,11 @@ class ChainingPlan:
 
 
 def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
-    """Return what ways there are to run programs, one after the other, in fewer dispatches, and what they save.
+    """Return the ways to run programs one after the other in fewer dispatches, and the time that they save.
 
-    Layers that need a program of their own stay so; what is between them, across the borders of programs, can be one
-    as far as a program holds the weights. Only dispatches are saved: the computation stays the same. Other
-    routes are given with what calls by them were published to take, and with the sizes at which they were compared.
+    Layers that need a program of their own keep it; the layers between them, also across programs, can become one
+    program if it can hold the weights. Only dispatches are saved: the computation is the same. Other routes are listed
+    with the published times of their calls, and with the sizes at which they were compared.
 
     >>> import aneforge as af
     >>> from aneforge.targets import database

@@ -58,7 +58,7 @@ def install_invokers(folder: str | os.PathLike[str], target: str | None = None) 
     ['sdpa_invoker', 'layer_invoker', 'rank_invoker', 'persistent_worker']
 
     Raises:
-        UnknownTargetError: Nothing has that name.
+        UnknownTargetError: The target name is unknown.
         OSError: A file cannot be written.
     """
     chosen = None if target is None else resolve(target).name

@@ -19,7 +19,7 @@ NO_NAME = "eventName is NULL"
 
 
 class Event:
-    """A number that grows.
+    """A counter that only grows.
 
     >>> event = Event("done")
     >>> event.signal(2)
@@ -28,7 +28,7 @@ class Event:
 
     Raises:
         GraphTypeError: The name is not text.
-        GraphError: The name is empty, or the number to start from is below zero.
+        GraphError: The name is empty, or the first value is below zero.
         RuntimeStateError: This process was forked from one that had used the runtime.
     """
 

@@ -144,7 +144,7 @@ class SharedTensor:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """A saved program for another process: who made it, where it is, and tensors for its ports.
+    """A saved program for another process: its creator, its path, and tensors for its ports.
 
     >>> handoff = Handoff.of("model.aneprg")
     >>> Handoff.loads(handoff.dumps()) == handoff, handoff.process == os.getpid()

@@ -35,9 +35,8 @@ def execute_multi(
 ) -> tuple[Mapping[str, Array], ...]:
     """Run one step of a program for every feed, in one call, and return the outputs of each step.
 
-    `resident` says which output of a step is which input of the next, the input's name by the output's; `seeds` gives
-    such inputs their first value, zeros where it does not. Every other input is in every feed. States of the program
-    go on from what they are.
+    `resident` maps outputs of a step to inputs of the next step, by name; `seeds` has the first values of such inputs,
+    by default zeros. Every other input is in every feed. States of the program continue from their current values.
 
     >>> import aneforge as af
     >>> from aneforge.runtime.executables import SoftwareEngine
@@ -49,7 +48,7 @@ def execute_multi(
 
     Raises:
         GraphTypeError: It is not a loaded program.
-        GraphError: There is no feed, a feed lacks an input or has one too many, or a value does not fit its port.
+        GraphError: There is no feed, a feed lacks an input or has an unknown one, or a value does not fit its port.
         RuntimeStateError: There are more steps than one call runs, or the program was released.
     """
     expect_kind(program, LoadedProgram, "execute_multi", remedy="model.loaded is one")

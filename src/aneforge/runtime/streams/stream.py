@@ -88,7 +88,7 @@ class Submission:
 
 
 class ExecutionStream:
-    """Operations that run in order under one call.
+    """Operations that run in order in one call.
 
     >>> import aneforge as af
     >>> from aneforge.runtime.executables import SoftwareEngine
