@@ -13,7 +13,7 @@ import pytest
 import aneforge as af
 from aneforge._compile import cross_compile_check
 from aneforge.commands.benching import bench
-from aneforge.commands.chaining_explained import plan_study
+from aneforge.commands.chaining_explained import explain_times
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.collecting import collect, full_plan
 from aneforge.commands.comparing import compare_targets
@@ -112,13 +112,13 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "aneforge demo": lambda _: tell_story(),
     "aneforge diff": lambda _: diff(check(large(), SEVERAL), check(attention(), SEVERAL)),
     "aneforge evaluate": lambda _: evaluate(af.input((1, 2), name="x") * 3.0, [(np.array([1.0, 2.0]), 1)], SEVERAL),
-    "aneforge explain chaining": lambda _: plan_study(),
+    "aneforge explain chaining times": lambda _: explain_times(),
     "aneforge reduce": lambda _: reduce_model(af.input((1, 8), name="x") * 60_000.0 * 2.0, "nan m1"),
     "aneforge run": lambda _: run_model(large(), SEVERAL, seed=0),
 }
 COMMANDS = {
     "benching.py": "aneforge bench",
-    "chaining_explained.py": "aneforge explain chaining",
+    "chaining_explained.py": "aneforge explain chaining times",
     "changes.py": "aneforge check, attention",
     "checking.py": "aneforge check",
     "collecting.py": "aneforge collect",
