@@ -60,6 +60,41 @@ def test_what_stays_for_a_run_is_never_overwritten() -> None:
     assert {plan.lifetimes()[buffer] for buffer in kept} == {(0, len(plan.items))}
 
 
+def launched(graph: af.Tensor, samples: int = 2) -> list[str]:
+    plan = plan_program(prepare(build_program(graph, resolve("h16"))), samples, {}).plan
+    return [item.kernel for item in plan.items if isinstance(item, Launch)]
+
+
+def test_transposed_values_are_read_where_they_lie() -> None:
+    generator = np.random.default_rng(0)
+    weights = [generator.standard_normal(shape).astype(np.float16) for shape in ((24, 24), (24,)) * 4]
+    kernels = launched(af.mha(af.input((16, 24), name="x"), *weights, n_heads=3))
+    assert kernels.count("product") == 6
+    assert kernels.count("move") == 3  # heads side by side, labels of their product, and the output
+
+
+def test_a_gain_of_one_number_after_a_matrix_product_is_done_where_the_sums_are() -> None:
+    x, y = af.input((1, 8, 24), name="x"), af.input((1, 24, 8), name="y")
+    kernels = launched((x @ y) * 0.25)
+    assert "product" in kernels
+    assert "gained_totals" not in kernels
+
+
+def test_what_an_attempt_laid_out_is_forgotten() -> None:
+    builder = Builder(2, {})
+    x = builder.empty((8, 8), role=Role.KEPT)
+    builder.contiguous(x.T)
+    before, launches = builder.mark(), list(builder.plan.items)
+    builder.find_extremes(x)
+    copied = builder.contiguous(x.reshape(2, 4, 8).swapaxes(0, 2))
+    builder.undo(before)
+    assert builder.plan.items == launches
+    assert builder.findings.words == 0
+    again = builder.contiguous(x.reshape(2, 4, 8).swapaxes(0, 2))
+    assert again.buffer is not copied.buffer
+    assert len(builder.plan.items) == len(launches) + 1
+
+
 def test_every_launch_fits_the_struct_of_its_kernel() -> None:
     """Structs have as many fields of eight bytes as a launch has arguments."""
     text = re.sub(r"/\*.*?\*/", "", sources.body(), flags=re.DOTALL)

@@ -19,6 +19,7 @@ from aneforge.engine.cuda.meanings import lay_out_cast, lay_out_meaning
 from aneforge.engine.cuda.primitives import HALF, SUM_HALF, SUM_SQUARE, Builder
 from aneforge.engine.cuda.product_launches import Multiplier
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, affine_pattern
+from aneforge.engine.kernels.arrays import places_of
 from aneforge.engine.kernels.norms import table_of_golden
 from aneforge.engine.kernels.reductions import reciprocal_counts
 from aneforge.engine.reductions import reciprocal_count
@@ -482,10 +483,9 @@ class Operations:
             for source, begin in zip(sources, first, strict=True):
                 places = (once - begin).astype(np.int64)
                 if places.min() >= 0 and places.max() < source.size and source.dtype == dtype:
-                    pattern = affine_pattern(places)
-                    if pattern is not None and source.dense:
-                        view = build.moved(source, pattern[0], once.shape, pattern[1])
-                        return view if view.dense and view.size == source.size else build.contiguous(view)
+                    view = self.viewed(source, places)
+                    if view is not None:
+                        return view
         out = build.empty(once.shape, dtype)
         flat, stays = once.ravel(), ~moved.ravel()
         parts: list[tuple[Tensor, Array, Array | None]] = []
@@ -502,6 +502,22 @@ class Operations:
             parts.append((held, np.arange(here.size), None if here.size == flat.size else here))
         build.picked([one for one, _, _ in parts], [(taken, given) for _, taken, given in parts], out)
         return out
+
+    def viewed(self, source: Tensor, places: Array) -> Tensor | None:
+        """Return elements of a tensor that lie in an affine pattern; None where they lie in none.
+
+        All elements in another order are a view, which what reads them may read as it lies; a part of them is copied.
+        """
+        build = self.builder
+        whole = places.size == source.size and np.array_equal(np.sort(places, axis=None), np.arange(source.size))
+        pattern = affine_pattern(places_of(source.shape, source.steps)[places])
+        if pattern is None and not source.dense:
+            source = build.contiguous(source)
+            pattern = affine_pattern(places)
+        if pattern is None:
+            return None
+        view = build.moved(source, pattern[0], places.shape, pattern[1])
+        return view if whole else build.contiguous(view)
 
     def sliced(self, found: Arithmetic, operands: Mapping[str, Operand], attributes: Attributes) -> tuple[Tensor, ...]:
         """Lay out a slice, and the times-16 crop after those parts that the target sends through it."""

@@ -458,12 +458,11 @@ def lay_out_meaning(
     Raises:
         UnsuitedError: It asks for something that the kernels cannot do to the last bit.
     """
-    begin, kept = len(builder.plan.items), replace(builder.findings)
+    before = builder.mark()
     try:
         results = meaning_of(builder, op, operands, attributes, known=True)
     except UnsuitedError:  # constants may be read at places that are computed, which takes them on the device
-        del builder.plan.items[begin:]
-        builder.findings = kept
+        builder.undo(before)
         results = meaning_of(builder, op, operands, attributes, known=False)
     return tuple(rounded(builder, one) for one in results)
 

@@ -27,7 +27,7 @@ from aneforge.engine.execution.epilogue import GAIN_OFFSET, Exact, Pointwise, al
 from aneforge.engine.execution.labels import Labels
 from aneforge.engine.execution.layers import plain_stages, rounds_once
 from aneforge.engine.execution.run import engine_element
-from aneforge.engine.execution.run_products import for_channels, is_product, product_of
+from aneforge.engine.execution.run_products import MATRIX_PRODUCTS, for_channels, is_product, product_of
 from aneforge.engine.execution.values import Values
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.products import convolution_by, matmul_by, transposed_window
@@ -113,8 +113,7 @@ class Layers:
     def lay_out(self, step: Step) -> Noted:
         """Lay out a layer, on the host where there are no kernels for it."""
         layer, build = step.layer, self.builder
-        before, gate = len(build.plan.items), build.gate
-        known, packs, noted_before = dict(build.extremes), dict(build.packs), replace(build.findings)
+        before = build.mark()
         operands = {name: self.operand(step, name, argument) for name, argument in layer.operands.items()}
         noted = Noted(layer.name, step.labels)
         try:
@@ -124,8 +123,7 @@ class Layers:
                     raise UnsuitedError(f"{tensor.dtype} {tensor.shape} for {value.type}")  # noqa: TRY301
             self.note_operands(step, operands, noted)
         except UnsuitedError as error:
-            del build.plan.items[before:]
-            build.gate, build.extremes, build.packs, build.findings = gate, known, packs, noted_before
+            build.undo(before)
             return self.on_host(step, str(error))
         self.values |= {value.name: tensor for value, tensor in zip(layer.results, results, strict=True)}
         return noted
@@ -253,12 +251,16 @@ class Layers:
         first, second = (cast("Value", operands[name]) for name in product.layer.operands)
         exact, affine = product.exact, product.affine
         channels = not affine.vector or affine.axis == 1
-        fused = product.form in {"direct", "winograd"} and not product.crops and channels
+        convolves = product.form in {"direct", "winograd"} and channels
+        single = product.call.op in MATRIX_PRODUCTS and not affine.vector
+        fused = (convolves or single) and not product.crops
         if exact is None:
             multiply = self.sums(product, None)
         elif fused and exact.gain is not None:
-            outer = product.layer.core_types[0].shape[1]
-            after = After(None, for_channels(exact.gain, outer), for_channels(exact.offset, outer), along_rows=True)
+            outer = product.layer.core_types[0].shape[1] if convolves else 1
+            after = After(
+                None, for_channels(exact.gain, outer), for_channels(exact.offset, outer), along_rows=convolves
+            )
             multiply = self.sums(product, after)
         else:
             if product.form == "scaling":
@@ -303,13 +305,10 @@ class Layers:
                     images, kernels, channels, extents=extents, after=after, **window
                 )
             case "linear":
-                unrounded = after is not None
-                return lambda left, right: multiplier.matmul(left, right.T, start, unrounded=unrounded)
+                return lambda left, right: multiplier.matmul(left, right.T, start, after=after)
             case _:
                 flags = {name: call.flag(name) for name in ("transpose_x", "transpose_y")}
-                unrounded = after is not None
-                multiply = partial(multiplier.matmul, unrounded=unrounded)
-                matmul = matmul_by(replace(products, matmul=cast("Any", multiply)))
+                matmul = matmul_by(replace(products, matmul=cast("Any", partial(multiplier.matmul, after=after))))
                 return lambda left, right: cast("Tensor", matmul(cast("Any", left), cast("Any", right), start, **flags))
 
     # Doubts.

@@ -66,6 +66,18 @@ class Extremes:
     zeros: int
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How much a builder had laid out at some time; what it knows only grows, in order."""
+
+    items: int
+    extremes: int
+    packs: int
+    copies: int
+    findings: Findings
+    gate: tuple[Address, int] | None
+
+
 class Builder:
     """Lays out a plan for a number of samples."""
 
@@ -78,11 +90,28 @@ class Builder:
         self.extremes: dict[Buffer, Extremes] = {}
         self.packs: dict[object, list[Address]] = {}
         """Where operands of products lie packed, by what tells them apart, with the bounds of their lines."""
+        self.copies: dict[object, Tensor] = {}
+        """What was copied so that its elements lie one after the other, by where they lay."""
         self.fresh: Buffer | None = None
         """What the last launches, those of a product, left; a table directly after it is theirs."""
         self.gate: tuple[Address, int] | None = None
         """Products run only where a magnitude is reached, while this is set."""
         self.words, self.high, self.wide = (Buffer(0, Role.KEPT) for _ in range(3))
+
+    # Attempts.
+
+    def mark(self) -> Mark:
+        """Return how much was laid out so far, for `undo`."""
+        known = (len(self.extremes), len(self.packs), len(self.copies))
+        return Mark(len(self.plan.items), *known, replace(self.findings), self.gate)
+
+    def undo(self, mark: Mark) -> None:
+        """Forget what was laid out since then: another form takes its place, and nothing of it will run."""
+        del self.plan.items[mark.items :]
+        forget_after(self.extremes, mark.extremes)
+        forget_after(self.packs, mark.packs)
+        forget_after(self.copies, mark.copies)
+        self.findings, self.gate, self.fresh = replace(mark.findings), mark.gate, None
 
     # Memory.
 
@@ -385,14 +414,17 @@ class Builder:
     # Copies.
 
     def contiguous(self, x: Tensor) -> Tensor:
-        """Return a tensor of every sample whose elements lie one after the other."""
+        """Return a tensor of every sample whose elements lie one after the other; what was copied once stays."""
         if x.dense and (x.sample or not x.size):
             return x
+        known = (x.buffer, x.first, x.shape, x.steps, x.sample)
+        if known in self.copies:
+            return self.copies[known]
         out = self.empty(x.shape, x.dtype)
-        axes, (one, other) = self.walk(out, x, out)
+        axes, (steps,) = self.walk(out, x)
         count = out.size * self.samples
-        first = x.first
-        self.over("move", count, Address(x.buffer), self.at(out), count, x.dtype.itemsize, first, 0, axes, one, other)
+        self.over("move", count, self.at(x), self.at(out), count, x.dtype.itemsize, axes, steps)
+        self.copies[known] = out
         return out
 
     def padded(
@@ -406,9 +438,9 @@ class Builder:
         """Return images with something around the last axes, and zeros between their elements."""
         apart = [(extent - 1) * gap + 1 for extent, gap in zip(x.shape[-axes:], gaps, strict=False)]
         extents = [extent + sum(pair) for extent, pair in zip(apart, around, strict=True)]
-        held = self.contiguous(self.halves(x))
         if list(x.shape[-axes:]) == extents and not np.any(around):
-            return held
+            return self.halves(x) if x.sample else self.contiguous(self.halves(x))
+        held = self.contiguous(self.halves(x))
         out = self.empty((*x.shape[:-axes], *extents))
         ones = [1] * (3 - axes)
         self.over(
@@ -566,6 +598,18 @@ class Builder:
             raise UnsuitedError(f"places of {dtype}")
         self.over("extreme_rows", count, self.at(x), self.at(out), count, sign, places, rows)
         return out
+
+
+def forget_after(known: dict[Any, Any], count: int) -> None:
+    """Forget what was added to a table after so many entries.
+
+    >>> known = {"a": 1, "b": 2, "c": 3}
+    >>> forget_after(known, 1)
+    >>> known
+    {'a': 1}
+    """
+    for key in list(known)[count:]:
+        del known[key]
 
 
 def flat(arguments: Sequence[object]) -> list[Address | int | float]:

@@ -53,6 +53,8 @@ MULTIPROCESSORS = 132
 RESIDENT = 5
 """Blocks of a product that a multiprocessor of a large device holds; with fewer it waits."""
 MOST_SLICES = 16
+PACKED_FROM = 4
+"""Groups of rows from which on images are packed: each gathers them anew, and packs are written once."""
 CHUNKS_OF_A_BLOCK = 6
 """What a block costs beside its steps, in chunks of them."""
 
@@ -97,8 +99,8 @@ class Multiplier:
 
     # Matrices.
 
-    def matmul(self, x: Value, w: Value, start: Array | None = None, *, unrounded: bool = False) -> Tensor:
-        """Return x [..., M, K] times w [..., K, N], the leading axes broadcast.
+    def matmul(self, x: Value, w: Value, start: Array | None = None, *, after: After | None = None) -> Tensor:
+        """Return x [..., M, K] times w [..., K, N], the leading axes broadcast; `after` is in place of a start.
 
         Raises:
             UnsuitedError: The kernels have no such form.
@@ -106,15 +108,15 @@ class Multiplier:
         build = self.builder
         left, right = build.halves(x), build.halves(w)
         if left.ndim == 1:
-            found = self.matmul(left[None], right, start, unrounded=unrounded)
+            found = self.matmul(left[None], right, start, after=after)
             return found.reshape(*found.shape[:-2], found.shape[-1])
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         depth, columns = right.shape[-2:]
         rows = left.shape[-2]
         if left.shape[-1] != depth:
             raise UnsuitedError("matrices that do not go together")
-        out = build.empty((*batch, rows, columns), np.dtype(np.float64) if unrounded else HALF)
-        after = After(*columns_of(start, columns), unrounded=unrounded)
+        after = after or After(*columns_of(start, columns))
+        out = build.empty((*batch, rows, columns), np.dtype(np.float64) if after.unrounded else HALF)
         left_batch, right_batch = ([*batch_steps(one, batch), one.steps[-2], one.steps[-1]] for one in (left, right))
         if right.sample == 0 and math.prod(right.shape[:-2]) == 1:  # one product with more rows
             lines = places_of([build.samples, *batch, rows], [left.sample, *left_batch[:-1]])
@@ -298,7 +300,7 @@ class Multiplier:
         rows, width = height + top + bottom - 2, wide + before + behind - 2
         tiles = (width + 1) // 2
         extra = 2 * tiles - width
-        padded = build.padded(images, 2, [(top, bottom), (before, behind + extra)])
+        padded = build.contiguous(build.padded(images, 2, [(top, bottom), (before, behind + extra)]))
         tall = height + top + bottom
         planes = build.samples * count * channels * tall
         data = build.empty((4, count, channels, tall, tiles))  # samples lie inside, not first
@@ -391,7 +393,7 @@ class Multiplier:
             build.over("fill", tiles, arrived, tiles, 0)
         arguments = [
             self.operand(left, left=True),
-            self.operand(right, left=False),
+            self.operand(right, left=False, gathers=down < PACKED_FROM),
             rows,
             columns,
             depth,
@@ -422,8 +424,8 @@ class Multiplier:
         if not after.unrounded and build.gate is None:
             build.fresh = out.tensor.buffer
 
-    def operand(self, lines: Lines, *, left: bool) -> list[object]:
-        """Return an operand as the kernel takes it, packed, unless numbers of it are read for several lines."""
+    def operand(self, lines: Lines, *, left: bool, gathers: bool = False) -> list[object]:
+        """Return an operand as the kernel takes it: packed, or gathered where it may be and lines share numbers."""
         build = self.builder
         tensor = lines.tensor
         distinct, which = np.unique(lines.places, return_inverse=True)
@@ -437,7 +439,7 @@ class Multiplier:
             noted = build.find_extremes(tensor) if tensor.sample else Extremes(0, 0, 0)
             largest, least = build.word_at(noted.largest, overall=True), build.least_at(noted.least, overall=True)
             several = len(lines.lines) * len(distinct) * len(lines.steps) > tensor.size * build.samples
-            packed = [0, 0, 0, 0] if several and not left else self.packed(lines, distinct, left=left)
+            packed = [0, 0, 0, 0] if several and gathers else self.packed(lines, distinct, left=left)
         return [
             build.at(tensor),
             build.places(lines.places, np.int64),

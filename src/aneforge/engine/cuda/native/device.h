@@ -80,6 +80,22 @@ static inline bool in_eights(const void *one, const void *other, int64_t count) 
     return count % 8 == 0 && (((uint64_t)one | (uint64_t)other) & 15u) == 0;
 }
 
+/* Whether the numbers of a result, which lie one after the other, are written eight at a time, each eight of one row. */
+static inline bool rows_of_eights(const struct axes &axes, const void *out) {
+    return axes.shape[MOST_AXES - 1] % 8 == 0 && ((uint64_t)out & 15u) == 0;
+}
+/* Eight fp16 numbers of a row from an index on, at once where they lie together. */
+static inline struct eight_halves load_eight(const uint16_t *x, int64_t index, const struct axes &axes,
+                                             const struct steps &steps) {
+    const uint16_t *const at = x + place_of(index, axes, steps);
+    const int64_t step = steps.along[MOST_AXES - 1];
+    if (step == 1 && ((uint64_t)at & 15u) == 0) return *(const struct eight_halves *)at;
+    struct eight_halves found;
+#pragma unroll
+    for (int i = 0; i < 8; i++) found.at[i] = at[i * step];
+    return found;
+}
+
 #define REAL_NAN 0x7FF0000000000000u
 static inline bool is_finite(double value) { return (bits_of_double(value) & REAL_NAN) != REAL_NAN; }
 

@@ -117,21 +117,33 @@ struct pairs_args {
     struct axes axes;
     struct steps x_steps, y_steps;
 };
+static inline float combined(int64_t kind, float x, float y) {
+    switch (kind) {
+    case PAIR_ADD: return x + y;
+    case PAIR_SUB: return x - y;
+    case PAIR_MUL: return x * y;
+    case PAIR_MAX: return x > y ? x : y;
+    case PAIR_MIN: return x < y ? x : y;
+    default: return x < 0 ? x * y : x; /* PAIR_SLOPE */
+    }
+}
+static inline bool unlike_zeros(uint16_t left, uint16_t right) { return !((left | right) & 0x7FFFu) && left != right; }
 KERNEL(pairs, 256) {
-    for (int64_t i = first_index(); i < a.count; i += index_step()) {
-        const uint16_t left = a.x[place_of(i, a.axes, a.x_steps)], right = a.y[place_of(i, a.axes, a.y_steps)];
-        const float x = decoded(left), y = decoded(right);
-        float result = 0.0f;
-        switch (a.kind) {
-        case PAIR_ADD: result = x + y; break;
-        case PAIR_SUB: result = x - y; break;
-        case PAIR_MUL: result = x * y; break;
-        case PAIR_MAX: result = x > y ? x : y; break;
-        case PAIR_MIN: result = x < y ? x : y; break;
-        case PAIR_SLOPE: result = x < 0 ? x * y : x; break;
+    const bool eights = rows_of_eights(a.axes, a.out);
+    for (int64_t i = first_index(); eights && i < a.count / 8; i += index_step()) {
+        const struct eight_halves left = load_eight(a.x, 8 * i, a.axes, a.x_steps), right = load_eight(a.y, 8 * i, a.axes, a.y_steps);
+        struct eight_halves out;
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            out.at[j] = half_of_float(combined(a.kind, decoded(left.at[j]), decoded(right.at[j])));
+            if (a.found && unlike_zeros(left.at[j], right.at[j])) atomicOr(&a.found[(8 * i + j) / a.sample_count], 4u);
         }
-        a.out[i] = half_of_float(result);
-        if (a.found && !((left | right) & 0x7FFFu) && left != right) atomicOr(&a.found[i / a.sample_count], 4u);
+        ((struct eight_halves *)a.out)[i] = out;
+    }
+    for (int64_t i = first_index(); !eights && i < a.count; i += index_step()) {
+        const uint16_t left = a.x[place_of(i, a.axes, a.x_steps)], right = a.y[place_of(i, a.axes, a.y_steps)];
+        a.out[i] = half_of_float(combined(a.kind, decoded(left), decoded(right)));
+        if (a.found && unlike_zeros(left, right)) atomicOr(&a.found[i / a.sample_count], 4u);
     }
 }
 
@@ -219,18 +231,20 @@ static inline void move_element(void *to, int64_t at, const void *from, int64_t 
     if (bytes == 8) ((uint64_t *)to)[at] = ((const uint64_t *)from)[place];
 }
 
-/* Copies with places in an affine pattern. */
+/* Copies of what lies in an affine pattern, one after the other. */
 struct move_args {
     const void *x;
     void *out;
-    int64_t count, bytes, first, out_first;
+    int64_t count, bytes;
     struct axes axes;
-    struct steps x_steps, out_steps;
+    struct steps steps;
 };
 KERNEL(move, 256) {
-    for (int64_t i = first_index(); i < a.count; i += index_step())
-        move_element(a.out, a.out_first + place_of(i, a.axes, a.out_steps), a.x,
-                     a.first + place_of(i, a.axes, a.x_steps), a.bytes);
+    const bool eights = a.bytes == 2 && rows_of_eights(a.axes, a.out);
+    for (int64_t i = first_index(); eights && i < a.count / 8; i += index_step())
+        ((struct eight_halves *)a.out)[i] = load_eight((const uint16_t *)a.x, 8 * i, a.axes, a.steps);
+    for (int64_t i = first_index(); !eights && i < a.count; i += index_step())
+        move_element(a.out, i, a.x, place_of(i, a.axes, a.steps), a.bytes);
 }
 
 /* Copies by lists of places, the same for every sample. A sample of a constant is the same one. */
