@@ -148,14 +148,14 @@ def test_packed_operands_are_those_of_the_kernel(*, left: bool) -> None:
     builder = Builder(samples, {})
     given = builder.empty((rows, depth), role=Role.KEPT)
     lines = Lines(given, *(np.arange(n) * step for n, step in ((1, 0), (rows, depth), (depth, 1))))
-    packs, sums, norms, _ = Multiplier(builder).packed(lines, lines.places, left=left)
+    *addresses, _ = Multiplier(builder).packed(lines, lines.places, left=left)
     builder.plan.inputs = {"x": given}
     loaded = EmulatedDevice().load(builder.plan)
     loaded.start({"x": np.stack([weights, weights])})
     where = (weights.ravel(), lines.places, lines.lines, lines.steps)
     wanted = pack_lines(*where, left=left)
     assert wanted.shape == (1, -(-rows // GROUP), -(-depth // CHUNK))
-    for address, array in zip((packs, sums, norms), (wanted, *bounds_of_lines(*where)), strict=True):
+    for address, array in zip(addresses, (wanted, *bounds_of_lines(*where)[:-1]), strict=True):
         assert isinstance(address, Address)
         begin = loaded.places[address.buffer] + address.offset
         found = loaded.arena[begin : begin + array.nbytes]
@@ -175,18 +175,37 @@ def test_slices_of_steps_fill_a_device_without_one_that_is_empty() -> None:
 def test_bounds_are_above_every_partial_sum() -> None:
     generator = np.random.default_rng(1)
     values = (generator.standard_normal(200 * 30) * 4).astype(np.float16)
-    sums, norms = bounds_of_lines(values, np.zeros(1, np.int64), np.arange(200) * 30, np.arange(30))
+    sums, norms, chunk_norms, wholes = bounds_of_lines(
+        values, np.zeros(1, np.int64), np.arange(200) * 30, np.arange(30)
+    )
     wide = np.abs(values.astype(np.float64)).reshape(200, 30)
     for group in range(4):
         for part in range(8):
             block = wide[group * GROUP : (group + 1) * GROUP, part * 4 : part * 4 + 4]
             assert sums[0, group, part] >= block.sum(axis=1).max()
             assert norms[0, group, part] >= np.sqrt((block**2).sum(axis=1).max())
+        rows = wide[group * GROUP : (group + 1) * GROUP]
+        chunks = [rows[:, first : first + CHUNK] for first in range(0, 30, CHUNK)]
+        for chunk, block in enumerate(chunks):
+            assert chunk_norms[0, group, chunk] >= np.sqrt((block**2).sum(axis=1).max())
+        assert wholes[0, group, 0] >= sums[0, group].max()
+        assert wholes[0, group, 1] >= max(block.sum(axis=1).max() for block in chunks)
+        assert wholes[0, group, 2] >= rows.sum(axis=1).max()
 
 
 def fused(x: Array, w: Array, total: Array) -> Array:
     """Return one fused multiply-add in float32: float64 holds the product of such numbers, and here the sum too."""
     return (x.astype(np.float64) * w.astype(np.float64) + total.astype(np.float64)).astype(np.float32)
+
+
+def test_chunks_are_proven_where_four_times_their_largest_part_is_not() -> None:
+    """Unit normals of 4,096 steps: what is gathered need not move within a chunk."""
+    depth = 4096
+    values = np.random.default_rng(4).standard_normal(GROUP * depth).astype(np.float16)
+    _, norms, chunk_norms, _ = bounds_of_lines(
+        values, np.zeros(1, np.int64), np.arange(GROUP) * depth, np.arange(depth)
+    )
+    assert 4 * (norms**2).max() > 63 > (chunk_norms**2).max()
 
 
 def test_the_fast_kernel_in_numpy_is_the_golden_sum() -> None:

@@ -69,26 +69,35 @@ def pack_lines(values: Array, places: Places, lines: Places, steps: Places, *, l
     return out
 
 
-def bounds_of_lines(values: Array, places: Places, lines: Places, steps: Places) -> tuple[Array, Array]:
-    """Return the largest sum of magnitudes and norm of every part, among the lines of a group: [batch][group][part].
+def bounds_of_lines(values: Array, places: Places, lines: Places, steps: Places) -> tuple[Array, ...]:
+    """Return the largest sums and norms among the lines of a group, as `operand` of native/products.cu has them.
 
-    >>> sums, norms = bounds_of_lines(np.full(8, -3, np.float16), *(np.arange(n) for n in (1, 1, 8)))
-    >>> sums.round(1).tolist(), norms.round(1).tolist()
-    ([[[12.0, 12.0]]], [[[6.0, 6.0]]])
+    They are sums of magnitudes and norms of every part, norms of every chunk, and the largest sum of a part, of a
+    chunk and of all steps.
+
+    >>> sums, norms, chunks, wholes = bounds_of_lines(np.full(8, -3, np.float16), *(np.arange(n) for n in (1, 1, 8)))
+    >>> sums.round(1).tolist(), norms.round(1).tolist(), chunks.round(1).tolist(), wholes.round(1).tolist()
+    ([[[12.0, 12.0]]], [[[6.0, 6.0]]], [[[8.5]]], [[[12.0, 24.0, 24.0]]])
     """
-    groups, parts = -(-len(lines) // GROUP), -(-len(steps) // PART)
+    groups, parts, chunks = (
+        -(-count // size) for count, size in ((len(lines), GROUP), (len(steps), PART), (len(steps), CHUNK))
+    )
     found = np.zeros((2, len(places), groups, parts), np.float32)
+    norms = np.zeros((len(places), groups, chunks), np.float32)
     for number, place in enumerate(places):
         for group in range(groups):
             part = np.abs(
                 golden.decode_operand(values[(place + lines[group * GROUP : (group + 1) * GROUP])[:, None] + steps])[0]
             )
-            whole = np.zeros((part.shape[0], parts * PART))
+            whole = np.zeros((part.shape[0], chunks * CHUNK))
             whole[:, : part.shape[1]] = part
-            cells = whole.reshape(part.shape[0], parts, PART)
+            cells = whole.reshape(part.shape[0], chunks * (CHUNK // PART), PART)[:, :parts]
             found[0, number, group] = cells.sum(axis=-1).max(axis=0)
             found[1, number, group] = np.sqrt(np.square(cells).sum(axis=-1).max(axis=0))
-    return found[0] * SAFE, found[1] * SAFE
+            norms[number, group] = np.sqrt(np.square(whole).reshape(-1, chunks, CHUNK).sum(axis=-1).max(axis=0))
+    by_chunk = np.add.reduceat(found[0], np.arange(0, parts, CHUNK // PART), axis=-1)
+    wholes = np.stack([found[0].max(axis=-1), by_chunk.max(axis=-1), by_chunk.sum(axis=-1)], axis=-1)
+    return tuple(one * SAFE for one in (*found, norms, wholes))
 
 
 def constant_extremes(values: Array) -> npt.NDArray[np.uint32]:

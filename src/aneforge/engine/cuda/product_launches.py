@@ -439,7 +439,7 @@ class Multiplier:
             noted = build.find_extremes(tensor) if tensor.sample else Extremes(0, 0, 0)
             largest, least = build.word_at(noted.largest, overall=True), build.least_at(noted.least, overall=True)
             several = len(lines.lines) * len(distinct) * len(lines.steps) > tensor.size * build.samples
-            packed = [0, 0, 0, 0] if several and gathers else self.packed(lines, distinct, left=left)
+            packed = [0] * 5 if several and gathers else self.packed(lines, distinct, left=left)
         return [
             build.at(tensor),
             build.places(lines.places, np.int64),
@@ -466,10 +466,8 @@ class Multiplier:
         found: tuple[Array, ...] = ()
         if (key, 0) not in build.kept:
             where = (content, distinct + lines.tensor.first, lines.lines, lines.steps)
-            sums, norms = bounds_of_lines(*where)
-            wholes = np.stack([sums.max(axis=-1), sums.sum(axis=-1)], axis=-1)
-            found = (pack_lines(*where, left=left), sums, norms, wholes)
-        return [build.table(found[part] if found else np.empty(0), (key, part)) for part in range(4)]
+            found = (pack_lines(*where, left=left), *bounds_of_lines(*where))
+        return [build.table(found[part] if found else np.empty(0), (key, part)) for part in range(5)]
 
     def packed(self, lines: Lines, distinct: Places, *, left: bool) -> list[object]:
         """Lay out the packing of what is computed, once, and return where it lies, with the bounds of its lines."""
@@ -478,10 +476,11 @@ class Multiplier:
         if key not in build.packs:
             groups, chunks = -(-len(lines.lines) // GROUP), -(-len(lines.steps) // CHUNK)
             count, parts = len(distinct) * groups, -(-len(lines.steps) // PART)
-            packs, bounds = (
-                Buffer(size, Role.SCRATCH) for size in (count * chunks * PACKED.itemsize, 2 * count * parts * 4)
+            packs, *bounds = (
+                Address(Buffer(count * size, Role.SCRATCH))
+                for size in (chunks * PACKED.itemsize, parts * 4, parts * 4, chunks * 4)
             )
-            build.packs[key] = [Address(packs), Address(bounds), Address(bounds, count * parts * 4)]
+            build.packs[key] = [packs, *bounds]
             build.launch(
                 "pack",
                 (chunks, groups, len(distinct)),

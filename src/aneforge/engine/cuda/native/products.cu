@@ -8,9 +8,10 @@
  * unit in its last place away from zero, which decides every tie and moves nothing else (the proof stands in
  * kernels/native/panel.h). A product whose exponents add to -17 or less is dropped: one comparison of two fp16 numbers
  * each with a threshold of the left operand gives two predicates, so a product costs one and a half instructions.
- * What is gathered beside 192 moves into whole numbers in shared memory before it can reach 64. How often that is needed
- * bounds say, sums of magnitudes or norms of every PART steps; tiles for which they prove nothing, and those whose sums
- * may pass the edge at 2^15, are done by `exact_product` in the order and with the operations of the golden model.
+ * What is gathered beside 192 moves into integers in shared memory before it can reach 64. How often that is needed
+ * bounds say, sums of magnitudes or norms of every PART steps and norms of every chunk; tiles for which they prove
+ * nothing, and those whose sums may pass the edge at 2^15, are done by `exact_product` in the order and with the
+ * operations of the golden model.
  *
  * Operands are packed before (`pack`; constants on the host): float32 numbers and fp16 thresholds or magnitudes in the
  * very order in which a block copies them to its shared memory. Images of convolutions, of which every number is read
@@ -36,7 +37,8 @@ struct operand {
     const uint32_t *least;             /* the least one above 0 */
     const float *sums;                 /* [batch][group][part], the largest of the lines of a group; or none */
     const float *norms;                /* likewise */
-    const float *wholes;               /* [batch][group]: the largest of its sums, and their sum; or none */
+    const float *chunk_norms;          /* [batch][group][chunk]; or none */
+    const float *wholes;               /* [batch][group]: the largest sum of a part, of a chunk, and of all; or none */
     int64_t groups;                    /* of a batch; batches share packs and bounds by `packed_batch` */
     const int32_t *packed_batch;
 };
@@ -97,23 +99,26 @@ static inline uint32_t threshold_of(uint16_t half) {
     return exponent <= -3 ? (uint32_t)(-1 - exponent) << 10 : 0u;
 }
 
-/* Packs a group of lines of a chunk of steps, and finds the largest sum of magnitudes and norm of its parts. */
+/* Packs a group of lines of a chunk of steps, and finds the largest sum of magnitudes and norm of its parts, and the
+ * largest norm of the chunk. */
 struct pack_args {
     const uint16_t *values;
     const int64_t *places;
     const int32_t *lines, *steps; /* up to whole groups and chunks */
     int64_t count, depth, along_steps; /* along_steps: what follows a step lies behind it in memory */
     struct packed_chunk *packed;
-    float *sums, *norms;
+    float *sums, *norms, *chunk_norms;
     int64_t left;
 };
 KERNEL(pack, 256) {
     __shared__ uint16_t halves[CHUNK][GROUP + 2];
-    __shared__ uint32_t most[2][CHUNK / PART];
+    __shared__ uint32_t most[2][CHUNK / PART], most_of_chunk;
+    __shared__ float squares[CHUNK / PART][GROUP];
     const int32_t thread = (int32_t)threadIdx.x, chunks = (int32_t)gridDim.x, chunk = (int32_t)blockIdx.x;
     const int64_t group = blockIdx.y, packed = (int64_t)blockIdx.z * gridDim.y + group;
     const uint16_t *const values = a.values + a.places[blockIdx.z];
     if (thread < 2 * (CHUNK / PART)) most[thread / (CHUNK / PART)][thread % (CHUNK / PART)] = 0;
+    if (thread == 0) most_of_chunk = 0;
     for (int i = 0; i < 4; i++) {
         const int32_t line = a.along_steps ? thread / CHUNK + 16 * i : thread % GROUP;
         const int32_t step = a.along_steps ? thread % CHUNK : thread / GROUP + 4 * i;
@@ -135,7 +140,15 @@ KERNEL(pack, 256) {
     }
     atomicMax(&most[0][part], bits_of_float(sum)); /* bits of numbers above 0 are in their order */
     atomicMax(&most[1][part], bits_of_float(square));
+    squares[part][line] = square;
     __syncthreads();
+    if (thread < GROUP) {
+        float whole = 0;
+        for (int i = 0; i < CHUNK / PART; i++) whole += squares[i][thread];
+        atomicMax(&most_of_chunk, bits_of_float(whole));
+    }
+    __syncthreads();
+    if (thread == 0) a.chunk_norms[packed * chunks + chunk] = sqrtf(float_of_bits(most_of_chunk)) * 1.0001f;
     const int64_t parts = (a.depth + PART - 1) / PART, at = (int64_t)chunk * (CHUNK / PART) + thread;
     if (thread >= CHUNK / PART || at >= parts) return;
     a.sums[packed * parts + at] = float_of_bits(most[0][thread]) * 1.0001f;
@@ -150,58 +163,78 @@ static inline const float *bounds_of(const float *found, const struct operand &o
 enum verdict_bits { VERDICT_FAST = 1, VERDICT_EDGE = 2, VERDICT_HUGE = 4 };
 
 struct verdict {
-    uint32_t bits;  /* fast: every part stays below 64, and the whole below the edge; edge: a sum may pass the edge;
-                     * huge: it may pass what `exact_product` carries */
-    int32_t period; /* parts that stay below 64 together */
+    uint32_t bits; /* fast: every part stays below 64, and the whole below the edge; edge: a sum may pass the edge;
+                    * huge: it may pass what `exact_product` carries */
+    int32_t parts, chunks; /* how many stay below 64 together */
 };
 
-/* The largest part's bound and the sum of all, of a tile of two operands with bounds of every part. */
-static inline void add_bounds(const struct product_args &a, int64_t batch, float (*shared)[THREADS], float *most, float *total) {
-    const int64_t parts = (a.depth + PART - 1) / PART;
+/* What sums of magnitudes reach at most, of any part, of any chunk, and of all steps. */
+struct reach {
+    float part, chunk, whole;
+};
+
+/* The reach of a tile of two operands with bounds of every part. Norms of chunks are tighter than the sum of parts. */
+static inline struct reach reach_of_parts(const struct product_args &a, int64_t batch, float (*shared)[THREADS]) {
+    const int64_t parts = (a.depth + PART - 1) / PART, chunks = (a.depth + CHUNK - 1) / CHUNK;
     const float left_most = decoded((uint16_t)*a.left.largest), right_most = decoded((uint16_t)*a.right.largest);
     const float *const left_sums = bounds_of(a.left.sums, a.left, batch, blockIdx.y, parts);
     const float *const left_norms = bounds_of(a.left.norms, a.left, batch, blockIdx.y, parts);
+    const float *const left_chunks = bounds_of(a.left.chunk_norms, a.left, batch, blockIdx.y, chunks);
     const float *const right_sums = bounds_of(a.right.sums, a.right, batch, blockIdx.x, parts);
     const float *const right_norms = bounds_of(a.right.norms, a.right, batch, blockIdx.x, parts);
-    float largest = 0, sum = 0;
-    for (int64_t part = threadIdx.x; part < parts; part += THREADS) {
-        float here = left_sums[part] * right_most;
-        if (right_sums) here = fminf(here, fminf(right_sums[part] * left_most, left_norms[part] * right_norms[part]));
-        largest = fmaxf(largest, here);
-        sum += here;
+    const float *const right_chunks = bounds_of(a.right.chunk_norms, a.right, batch, blockIdx.x, chunks);
+    struct reach found = {0, 0, 0};
+    for (int64_t chunk = threadIdx.x; chunk < chunks; chunk += THREADS) {
+        const int64_t first = chunk * (CHUNK / PART), behind = first + CHUNK / PART;
+        float together = 0;
+        for (int64_t part = first; part < behind && part < parts; part++) {
+            float here = left_sums[part] * right_most;
+            if (right_sums) here = fminf(here, fminf(right_sums[part] * left_most, left_norms[part] * right_norms[part]));
+            found.part = fmaxf(found.part, here);
+            together += here;
+        }
+        if (right_sums) together = fminf(together, left_chunks[chunk] * right_chunks[chunk]);
+        found.chunk = fmaxf(found.chunk, together);
+        found.whole += together;
     }
-    shared[0][threadIdx.x] = largest;
-    shared[1][threadIdx.x] = sum;
+    shared[0][threadIdx.x] = found.part;
+    shared[1][threadIdx.x] = found.chunk;
+    shared[2][threadIdx.x] = found.whole;
     __syncthreads();
     for (unsigned half = THREADS / 2; half; half /= 2) {
         if (threadIdx.x < half) {
-            shared[0][threadIdx.x] = fmaxf(shared[0][threadIdx.x], shared[0][threadIdx.x + half]);
-            shared[1][threadIdx.x] += shared[1][threadIdx.x + half];
+            for (int i = 0; i < 2; i++)
+                shared[i][threadIdx.x] = fmaxf(shared[i][threadIdx.x], shared[i][threadIdx.x + half]);
+            shared[2][threadIdx.x] += shared[2][threadIdx.x + half];
         }
         __syncthreads();
     }
-    *most = shared[0][0];
-    *total = shared[1][0];
+    found = {shared[0][0], shared[1][0], shared[2][0]};
     __syncthreads();
+    return found;
 }
 
-/* What bounds say of a tile. Beside images that are gathered, those of all parts of constants are known. */
+static inline int32_t below_limit(float most) {
+    const float together = LIMIT / most;
+    return together < 1e9f ? (int32_t)together : 1000000000;
+}
+
+/* What bounds say of a tile. Beside images that are gathered, those of constants are known of all parts together. */
 static inline struct verdict judge(const struct product_args &a, int64_t batch, float (*shared)[THREADS]) {
     const float left_most = decoded((uint16_t)*a.left.largest), right_most = decoded((uint16_t)*a.right.largest);
-    float most, total;
+    struct reach most;
     if (a.left.wholes && !a.right.sums) {
-        const float *const whole = a.left.wholes + ((int64_t)a.left.packed_batch[batch] * a.left.groups + blockIdx.y) * 2;
-        most = whole[0] * right_most;
-        total = whole[1] * right_most;
+        const float *const whole = a.left.wholes + ((int64_t)a.left.packed_batch[batch] * a.left.groups + blockIdx.y) * 3;
+        most = {whole[0] * right_most, whole[1] * right_most, whole[2] * right_most};
     } else {
-        add_bounds(a, batch, shared, &most, &total);
+        most = reach_of_parts(a, batch, shared);
     }
-    most += PART * 0x1p-17f; /* every product is rounded */
-    const double reach = (double)total * 1.001 + (double)(a.depth + PART) * 0x1p-17 + a.start_most;
+    most.part += PART * 0x1p-17f; /* every product is rounded */
+    most.chunk += CHUNK * 0x1p-17f;
+    const double reach = (double)most.whole * 1.001 + (double)(a.depth + CHUNK) * 0x1p-17 + a.start_most;
     const bool numbers = left_most < 65536.0f && right_most < 65536.0f;
-    const float together = LIMIT / most;
-    struct verdict found = {0, together < 1e9f ? (int32_t)together : 1000000000};
-    if (numbers && most < LIMIT && reach < EDGE * 0.999) found.bits |= VERDICT_FAST;
+    struct verdict found = {0, below_limit(most.part), below_limit(most.chunk)};
+    if (numbers && most.part < LIMIT && reach < EDGE * 0.999) found.bits |= VERDICT_FAST;
     if (!(reach < EDGE * 0.999)) found.bits |= VERDICT_EDGE;
     if (!(reach < 0x1p34)) found.bits |= VERDICT_HUGE;
     return found;
@@ -509,7 +542,7 @@ static inline void leave_units(const struct product_args &a, struct product_memo
     }
 }
 
-/* OFTEN: fewer parts than a chunk has stay below 64 together. */
+/* OFTEN: a chunk may reach 64, and a period is one of parts; else it is one of chunks. */
 template <bool GATHERS, bool DROPS, bool OFTEN>
 static inline void multiply_tile(const struct product_args &a, struct product_memory *memory, const struct slice &slice,
                                  int32_t period) {
@@ -533,8 +566,7 @@ static inline void multiply_tile(const struct product_args &a, struct product_me
     int32_t left = period, now = 0;
     bool first = true;
     for (int32_t chunk = slice.first; chunk < behind;) {
-        const int32_t turns = OFTEN ? behind : period / (CHUNK / PART);
-        const int32_t until = behind - chunk < turns ? behind : chunk + turns;
+        const int32_t until = OFTEN || behind - chunk < period ? behind : chunk + period;
 #pragma unroll
         for (int i = 0; !OFTEN && i < 32; i++) sums[i / 4][i % 4] = CARRIED;
         for (; chunk < until; chunk++, now = 1 - now) {
@@ -567,11 +599,11 @@ static inline void multiply_tile(const struct product_args &a, struct product_me
 
 template <bool GATHERS>
 static inline void multiply_form(const struct product_args &a, struct product_memory *memory, const struct slice &slice,
-                                 int32_t period, bool drops) {
-    const bool often = period < CHUNK / PART;
-    if (often) multiply_tile<GATHERS, true, true>(a, memory, slice, period);
-    if (!often && drops) multiply_tile<GATHERS, true, false>(a, memory, slice, period);
-    if (!often && !drops) multiply_tile<GATHERS, false, false>(a, memory, slice, period);
+                                 const struct verdict &verdict, bool drops) {
+    const bool often = verdict.chunks == 0;
+    if (often) multiply_tile<GATHERS, true, true>(a, memory, slice, verdict.parts);
+    if (!often && drops) multiply_tile<GATHERS, true, false>(a, memory, slice, verdict.chunks);
+    if (!often && !drops) multiply_tile<GATHERS, false, false>(a, memory, slice, verdict.chunks);
 }
 
 KERNEL(product, THREADS, 5) {
@@ -587,7 +619,7 @@ KERNEL(product, THREADS, 5) {
     await_copies();
     if (!(verdict.bits & VERDICT_FAST)) return;
     const bool drops = *a.right.least < threshold_of((uint16_t)*a.left.least);
-    if (a.right.packed) multiply_form<false>(a, memory, slice, verdict.period, drops);
-    if (!a.right.packed) multiply_form<true>(a, memory, slice, verdict.period, drops);
+    if (a.right.packed) multiply_form<false>(a, memory, slice, verdict, drops);
+    if (!a.right.packed) multiply_form<true>(a, memory, slice, verdict, drops);
     if (last_of_slices(a, memory, slice)) leave_units(a, memory, slice.batch);
 }
