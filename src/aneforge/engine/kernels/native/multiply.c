@@ -14,8 +14,12 @@
 #define NUMBER_BYTES 5
 #define BLOCK_DEPTH 2048
 #define REGION_COLUMNS 512
+/* Steps of an image's block: two of its panels still fit a second-level cache beside a region. */
+#define IMAGE_DEPTH 5120
 #define MOST_TILES 16
 #define ROWS_TRIED 64
+/* Numbers of regions that are tried for several threads, beside the least one. */
+#define REGIONS_TRIED 8
 /* Numbers of one channel in a region, however far apart a kernel's taps are; a thread takes fifteen bytes for each. */
 #define MOST_NUMBERS ((int64_t)1 << 27)
 /* Products below which starting threads costs more than it saves. */
@@ -116,9 +120,9 @@ static void cut_matrix(struct plan *plan, int32_t threads) {
     plan->most_vectors = (int32_t)divided_up(plan->region_columns, LANES);
 }
 
-/* About how long a region of so many rows takes, in cycles for each channel: multiplying, by tiles of three vectors or
- * two or one, and converting, with the rows around it. */
-static double region_cost(const struct plan *plan, int64_t rows) {
+/* About how long a region of so many rows takes, in cycles for each channel: to multiply, by tiles of three vectors or
+ * two or one, ... */
+static double multiplying_cost(const struct plan *plan, int64_t rows) {
     if (rows == 0) return 0;
     const int64_t by_rows = rows * divided_up(plan->region_columns, LANES);
     const int64_t flat = divided_up((rows - 1) * plan->plane_pitch + plan->region_columns, LANES);
@@ -126,18 +130,57 @@ static double region_cost(const struct plan *plan, int64_t rows) {
     static const double rest[TILE_VECTORS] = {0.0, 2.0, 2.5};
     const double tiles = (double)threes * 3.0 + rest[vectors % TILE_VECTORS];
     const double products = (double)divided_up(plan->rows, PANEL_ROWS) * (double)plan->taps * plan->sums;
-    const double numbers = (double)((rows + plan->down.reach) * plan->plane_pitch) * plan->planes;
-    return tiles * 10.0 * products + numbers * 0.5;
+    return tiles * 10.0 * products;
+}
+
+/* ... and to convert, with the rows around it. */
+static double converting_cost(const struct plan *plan, int64_t rows) {
+    if (rows == 0) return 0;
+    return (double)((rows + plan->down.reach) * plan->plane_pitch) * plan->planes * 0.5;
 }
 
 static double image_cost(const struct plan *plan, int64_t rows) {
-    const int64_t whole = plan->down.out / rows;
-    return (double)whole * region_cost(plan, rows) + region_cost(plan, plan->down.out % rows);
+    const int64_t whole = plan->down.out / rows, rest = plan->down.out % rows;
+    return (double)whole * (multiplying_cost(plan, rows) + converting_cost(plan, rows)) + multiplying_cost(plan, rest) +
+           converting_cost(plan, rest);
+}
+
+/* About how long the slowest thread takes where regions have so many rows, and tasks a part of the kernels each. What is
+ * left over when every thread has had as many regions is shared (see `cut`). */
+static double slowest_cost(const struct plan *plan, int32_t threads, int64_t rows, int64_t parts) {
+    const int64_t images = plan->batch * plan->groups * divided_up(plan->across.out, plan->region_columns);
+    const int64_t regions = images * divided_up(plan->down.out, rows), rest = plan->down.out % rows;
+    const double multiplying = multiplying_cost(plan, rows), converting = converting_cost(plan, rows);
+    if (parts > 1) {
+        const int64_t rounds = divided_up(regions * parts, threads);
+        return (double)rounds * multiplying / (double)parts + (double)smaller(regions, rounds) * converting;
+    }
+    const double shared = (double)greater(smaller(threads, plan->rows / LEAST_LAST_ROWS), 1);
+    const double last = multiplying_cost(plan, rest ? rest : rows) / shared;
+    return (double)(regions / threads) * (multiplying + converting) + (double)(regions % threads) * (last + converting);
+}
+
+/* Rows of a region so that threads have equal shares: a few more regions than the least number, or parts of the kernels
+ * for each. Return how many parts. */
+static int64_t share_rows(struct plan *plan, int32_t threads, int64_t most) {
+    const int64_t least = divided_up(plan->down.out, most), parts = greater(plan->rows / LEAST_TASK_ROWS, 1);
+    int64_t best_parts = 1;
+    double best = slowest_cost(plan, threads, plan->region_rows, 1);
+    for (int64_t count = least; count <= smaller(least + REGIONS_TRIED, plan->down.out); count++)
+        for (int64_t each = 1; each <= smaller(parts, 2 * threads); each *= 2) {
+            const int64_t rows = divided_up(plan->down.out, count);
+            const double cost = slowest_cost(plan, threads, rows, each);
+            if (cost >= best) continue;
+            best = cost;
+            best_parts = each;
+            plan->region_rows = rows;
+        }
+    return best_parts;
 }
 
 /* Regions of images: whole rows where they are not too long, and as many as fit and serve best. Return false where the
  * taps of a kernel lie so far apart that one region would be enormous. */
-static bool cut_images(struct plan *plan) {
+static bool cut_images(struct plan *plan, int32_t threads) {
     const int64_t parts = divided_up(plan->across.out, REGION_COLUMNS);
     plan->region_columns = divided_up(plan->across.out, parts);
     const int64_t least_plane = (plan->region_columns + plan->across.reach) * (1 + (int64_t)plan->down.reach);
@@ -150,6 +193,7 @@ static bool cut_images(struct plan *plan) {
     plan->region_rows = most;
     for (int64_t rows = most; 2 * rows > most && rows > most - ROWS_TRIED; rows--)
         if (image_cost(plan, rows) < image_cost(plan, plan->region_rows)) plan->region_rows = rows;
+    plan->row_tasks = threads > 1 ? share_rows(plan, threads, most) : 1;
     const int64_t most_rows = MOST_NUMBERS / plan->planes / plan->plane_pitch - plan->down.reach;
     plan->region_rows = smaller(plan->region_rows, greater(most_rows, 1));
     const int64_t used = (plan->region_rows + plan->down.reach) * plan->plane_pitch;
@@ -158,7 +202,7 @@ static bool cut_images(struct plan *plan) {
     if (plan->plane_size % 256 == 0) plan->plane_size += LANES;
     const int64_t channel_bytes = (int64_t)plan->planes * plan->plane_size * NUMBER_BYTES;
     const int64_t by_memory = greater(2 * REGION_BYTES / channel_bytes, 1);
-    const int64_t by_depth = greater(2 * BLOCK_DEPTH / plan->taps, 1);
+    const int64_t by_depth = greater(IMAGE_DEPTH / plan->taps, 1);
     plan->block_channels = smaller(smaller(by_memory, by_depth), plan->channels);
     plan->most_vectors = (int32_t)greater(divided_up(plan->region_rows * plan->plane_pitch, LANES),
                                           plan->region_rows * divided_up(plan->region_columns, LANES));
@@ -183,7 +227,7 @@ static double tensor_bytes(const struct plan *plan) {
 static bool cut(struct plan *plan, const struct path *path, int32_t threads) {
     if (plan->layout == LAYOUT_MATRIX)
         cut_matrix(plan, threads);
-    else if (!cut_images(plan))
+    else if (!cut_images(plan, threads))
         return false;
     plan->blocks = divided_up(plan->channels, plan->block_channels);
     plan->most_tiles = (int32_t)divided_up(plan->most_vectors, TILE_VECTORS);
@@ -198,7 +242,8 @@ static bool cut(struct plan *plan, const struct path *path, int32_t threads) {
     /* A region is converted by every thread that has a task of it: where there are enough, each is one task. */
     const bool enough = threads == 1 || regions >= (int64_t)threads * REGIONS_PER_THREAD;
     const int64_t wanted = enough ? 1 : divided_up((int64_t)threads * TASKS_PER_THREAD, regions);
-    const int64_t row_tasks = greater(smaller(wanted, plan->rows / LEAST_TASK_ROWS), 1);
+    const int64_t of_matrix = greater(smaller(wanted, plan->rows / LEAST_TASK_ROWS), 1);
+    const int64_t row_tasks = plan->layout == LAYOUT_MATRIX ? of_matrix : plan->row_tasks;
     plan->task_rows = divided_up(divided_up(plan->rows, row_tasks), PANEL_ROWS) * PANEL_ROWS;
     plan->row_tasks = divided_up(plan->rows, plan->task_rows);
     /* What is left over when every thread has had as many regions is shared by rows, so that no thread waits for another. */
