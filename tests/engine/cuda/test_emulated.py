@@ -78,6 +78,20 @@ def test_programs_have_the_bits_and_labels_of_the_cpu() -> None:
     assert figures.programs >= 4
 
 
+@pytest.mark.parametrize("reach", [62.9, 63.1, 250.0])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_that_reach_what_bounds_of_a_chunk_allow(reach: float, sign: int) -> None:
+    """Equal lines, whose product is that of their norms: 192 carried and 63 gathered stay below 256, 129 above 128."""
+    steps, lines = 80, 70
+    drawn = np.random.default_rng(9).uniform(0.9, 1.1, steps).reshape(-1, 16)
+    line = (drawn * np.sqrt(reach / np.square(drawn).sum(axis=1, keepdims=True))).astype(np.float16).ravel()
+    x, y = np.tile(line, (SAMPLES, lines, 1)), np.tile(sign * line[:, None], (SAMPLES, 1, lines)).astype(np.float16)
+    target, complete = resolve("h16"), find_op("matmul").complete({})
+    (got,) = run_operation(EmulatedDevice(), "matmul", target, {"x": x, "y": y}, {}, complete)
+    (wanted,) = arithmetic("matmul", target).golden_results({"x": x[0], "y": y[0]}, complete)
+    assert got[0].tobytes() == wanted.tobytes()
+
+
 NETWORKS: dict[str, Callable[[af.Tensor, np.random.Generator], af.Tensor]] = {
     "convolution": lambda x, g: af.conv(x, halves(g, 12, 6, 3, 3, size=0.2), pad=1, bias=halves(g, 12)).relu(),
     "depthwise": lambda x, g: af.conv(x, halves(g, 6, 1, 3, 3), groups=6).gelu(),
