@@ -130,7 +130,7 @@ def int8_hazards(graph: Graph, program: Program) -> list[Hazard]:
     """Return the products with streamed int8 weights whose activations can pass 4,094."""
     products = (layer for layer in program.layers if layer.kind.name in PRODUCT_KINDS)
     layers = [layer for layer in products if encodes_activations(layer, program.target)]
-    detail = f"beside int8 weights, activations of a magnitude above {FP16_SLICE_SAT:g} become infinite"
+    detail = f"with int8 weights, activations of a magnitude above {FP16_SLICE_SAT:g} become infinite"
     return beyond(graph, program, layers, Route.INT8, FP16_SLICE_SAT, {layer.name: detail for layer in layers})
 
 

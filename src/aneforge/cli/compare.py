@@ -87,7 +87,7 @@ def compare(
 
     names = [part for text in target or () for part in parts_of(text)]
     if not names:
-        raise GraphError("no target is named", remedy="-t {old} -t {new}, or -t {old} alone".format(**EXAMPLES))
+        raise GraphError("no target is named", remedy="-t {old} -t {new}, or only -t {old}".format(**EXAMPLES))
     if mark not in (None, "all"):
         raise GraphError("--mark takes one word", seen=mark, limit="all")
     if expect is not None and against is not None:

@@ -485,7 +485,7 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
     if program.target.descriptor_generation != GENERATION:
         engines = [one.name for one in database().targets.values() if one.descriptor_generation == GENERATION]
         raise NotSupportedError(
-            f"the Linux driver runs the engines {', '.join(engines)} alone",
+            f"the Linux driver runs only the engines {', '.join(engines)}",
             target=program.target.name,
             remedy="choose one of them, or write a container: --emit hwx",
         )

@@ -97,7 +97,7 @@ def own_programs(
             node=node,
             location=layer.location,
             message=f"{op} needs a program of its own, so that the model is cut into {len(program.segments)} programs; "
-            f"each beside the first has a dispatch, predicted at {time_text(priced.machine.dispatch)}, and copies.",
+            f"each after the first costs a dispatch, predicted at {time_text(priced.machine.dispatch)}, and copies.",
             seen=op,
             limit=None,
             remedy=INSTEAD.get(op, OWN_PROGRAM.remedy),

@@ -48,8 +48,8 @@ ORDER_OF_SUMS = (
     "the magnitudes of a sum add to 2^15 or more: the order in which partial sums pass the edge is not known"
 )
 NOT_A_MEASURED_SHAPE = (
-    "figures of convolutions are of 1×1 and 3×3 kernels of stride 1 without groups and dilation; others are assumed to "
-    "have the same direct sums"
+    "published figures of convolutions are for 1×1 and 3×3 kernels of stride 1 without groups and dilation; others are "
+    "assumed to have the same direct sums"
 )
 
 

@@ -421,7 +421,7 @@ def runs_texts(report: Report) -> list[str]:
         shares = [one.placement.on_engine for one in report.targets if one.placement is not None]
         low, high = percent_text(min(shares)), percent_text(max(shares))
         if max(shares) == 0:
-            return [f"runs through Core ML, on {devices_text(report)} alone: nothing of it on the engine"]
+            return [f"runs through Core ML, only on {devices_text(report)}: no part of it on the engine"]
         share = low if low == high else f"{low} to {high}"
         return [f"runs through Core ML, {share} of its operations on the engine"]
     chips = {word: [name for one in report.targets if one.runs == word for name in names_of(one)]

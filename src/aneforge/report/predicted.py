@@ -118,7 +118,7 @@ EDGES = (
         "accumulator edge",
         "saturation",
         "A partial sum can pass the edge of the accumulator.",
-        "Sums of products are kept in fixed point up to 2^15 in magnitude before they leave as fp16.",
+        "Sums of products are kept in fixed point up to 2^15 in magnitude before they are rounded to fp16.",
     ),
     Predicted(
         "ANE-RANGE-003",
@@ -131,7 +131,7 @@ EDGES = (
         "ANE-RANGE-004",
         "int8 activations",
         "saturation",
-        "Activations beside int8 weights can be too large for their encoding.",
+        "Activations that are multiplied by int8 weights can be too large for their encoding.",
         "They pass an encoding with a factor of 16, which makes magnitudes above 4094 infinite.",
     ),
     Predicted(
@@ -145,8 +145,8 @@ EDGES = (
         "ANE-RANGE-006",
         "rebuilt operation",
         "saturation",
-        "An operation is built of others in which large values become infinite.",
-        "A target that does not have it computes it by others: a sine by a polynomial after whole periods were taken "
+        "An operation is built from others in which large values become infinite.",
+        "A target that does not have it computes it with others: a sine by a polynomial after whole periods were taken "
         "off, a resize by products. Those overflow where the operation itself would not.",
     ),
 )

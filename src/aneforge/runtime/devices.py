@@ -53,7 +53,7 @@ __all__ = [
 DISPATCHED = Label(Exactness.EXACT, "computed by the device itself")
 EMULATED = Label(
     Exactness.MODELLED,
-    "computed by a software engine after a dispatch library, whose doubts about values do not come back; the backend "
+    "computed by a software engine after a dispatch library, which does not report doubts about values; the backend "
     '"software" gives the same bits with its reasons',
 )
 PORT_TYPES = ("fp16", "uint8")
@@ -224,7 +224,7 @@ class DeviceBackend:
         if graph is None:
             raise NotSupportedError(
                 "a device compiles the graph, and this program was read from a file that holds the engine's layers",
-                remedy="compile the graph with this backend, or hand the MIL program over too",
+                remedy="compile the graph with this backend, or pass the MIL program as well",
             )
         from aneforge.formats.mil.mil_files import write_mil  # noqa: PLC0415 - only devices are given MIL text
         from aneforge.formats.mil.text import mil_text  # noqa: PLC0415 - as above

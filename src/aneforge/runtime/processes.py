@@ -48,7 +48,7 @@ def check_process(action: str, owner: int | None = None) -> None:
         "this process was forked after the runtime had been used, which the runtime does not survive",
         operation=action,
         seen=f"process {os.getpid()}",
-        remedy='start processes with "spawn", and hand a saved program over',
+        remedy='start processes with "spawn", and pass a saved program to them',
     )
 
 

@@ -65,6 +65,6 @@ def warn_of_saturation(program: Program, objective: Objective, params: Sequence[
         f"where a slice that begins inside the width is copied times 16: loss_scale times a gradient above {most:g} "
         f"becomes infinite, so gradients must stay below {most:g}/{loss_scale:g} = {most / loss_scale:.3g}; {here}. "
         f"Use a lower loss_scale if gradients are inf or NaN. Source: {FIELD}, {target.evidence(FIELD).short}; the "
-        "training guide names the oldest of these families alone",
+        "training guide names only the oldest of these families",
         SliceSaturationWarning,
     )

@@ -106,7 +106,7 @@ def test_a_model_of_which_nothing_is_on_the_engine_is_warned_of_in_every_form() 
     assert [one.targets for one in grouped] == [("h13",), ("h16g", "h16")]
     assert "oversize on the engine" in grouped[0].finding.message
     assert "would save" in grouped[1].finding.message
-    line = "runs through Core ML, on the CPU alone: nothing of it on the engine"
+    line = "runs through Core ML, only on the CPU: no part of it on the engine"
     assert line in verdict_line(report, outcome(report))
     texts = markdown(report), report_to_json(report), sarif(report)
     assert all("nothing of the model on the engine" in text for text in texts)

@@ -69,7 +69,7 @@ def test_the_file_of_the_linux_driver(tmp_path: Path) -> None:
     assert file.task_count == 1
     with pytest.raises(NotSupportedError, match=r"a file of the Linux driver must be a whole program: t3 .max_pool."):
         compile_model(convolution().max_pool(2), "m1", "ane", tmp_path / "other.ane")
-    with pytest.raises(NotSupportedError, match="the Linux driver runs the engines h13, h13g, t1 alone"):
+    with pytest.raises(NotSupportedError, match="the Linux driver runs only the engines h13, h13g, t1"):
         compile_model(convolution(), "m2", "ane", tmp_path / "other.ane")
     assert not (tmp_path / "other.ane").exists()
 

@@ -241,7 +241,7 @@ def test_the_operation_that_cuts_a_program_is_named() -> None:
     (cut,) = (one for one in target.findings if one.rule == "ANE-SEGMENT-002")
     assert (cut.op, cut.severity) == ("sdpa", "info")
     assert cut.message.startswith(
-        "sdpa needs a program of its own, so that the model is cut into 3 programs; each beside the"
+        "sdpa needs a program of its own, so that the model is cut into 3 programs; each after the"
     )
     assert cut.remedy.startswith("omit native: attention is then built from matmul and softmax")
     assert cut.evidence is not None
@@ -281,9 +281,9 @@ def test_commands_and_the_runtime_take_and_refuse_the_same_integers() -> None:
     graph = af.Graph({"y": af.cast(af.input((1, 2), dtype="uint8", name="x"), "fp16")})
     model = af.compile(graph, target="m1")
     for values, message in (
-        ([0.5, 1.0], "takes uint8 alone"),
-        ([3.0, 255.0], "takes uint8 alone"),
-        ([True, False], "takes uint8 alone"),
+        ([0.5, 1.0], "takes only uint8"),
+        ([3.0, 255.0], "takes only uint8"),
+        ([True, False], "takes only uint8"),
         ([300, 0], "out of range"),
         ([-1, 0], "out of range"),
     ):

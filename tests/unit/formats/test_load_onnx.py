@@ -95,7 +95,7 @@ def test_options_are_those_of_compile(tmp_path: Path) -> None:
     made = model([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [1, 32]}, [1, 32])
     made.graph.initializer.append(weight)
     plain = af.load_onnx(made, target=TARGET)
-    with pytest.warns(af.SaturationWarning, match="linear at node 'MatMul_0' .* beside int8 weights"):
+    with pytest.warns(af.SaturationWarning, match="linear at node 'MatMul_0' .* with int8 weights"):
         small = af.load_onnx(made, target=TARGET, compress="int8")
     assert not cast("Any", plain).weights
     assert [report.encoding for report in cast("Any", small).weights] == ["int8"]

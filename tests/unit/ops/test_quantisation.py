@@ -124,7 +124,7 @@ def test_affine_weights_name_an_axis_of_theirs() -> None:
         (TensorType((2,), "uint8"), TensorType((3,)), {}, "not a power of two"),
         (TensorType((2,), "uint4"), TensorType((32,)), {}, r"that the indices reach \(got 32, expected up to 16\)"),
         (TensorType((4,), "uint8"), TensorType((3, 4, 1)), {}, "table does not divide the data into blocks"),
-        (TensorType((4,), "uint8"), TensorType((2, 4, 2)), {}, "needs an axis to lay them along"),
+        (TensorType((4,), "uint8"), TensorType((2, 4, 2)), {}, "needs an axis to place them along"),
         (TensorType((4,), "uint8"), TensorType((2, 4, 2)), {"vector_axis": 1}, "vector_axis is not an axis"),
     ],
 )

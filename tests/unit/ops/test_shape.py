@@ -49,7 +49,7 @@ def test_reshape_of_no_elements_and_to_a_scalar() -> None:
         ((5, 5), "a tensor of 24 elements cannot take the shape [5, 5] of 25 elements"),
         (
             (5, -1),
-            "a tensor of 24 elements leaves no length for the -1 of the shape [5, -1] (got 5 elements beside it",
+            "a tensor of 24 elements leaves no length for the -1 of the shape [5, -1] (got 5 elements along",
         ),
         ((-1, -1), "the shape leaves more than one axis open (got [-1, -1], expected one -1)"),
         ((2, 3, 4, 0), "a tensor of 24 elements cannot take the shape [2, 3, 4, 0] of 96 elements"),

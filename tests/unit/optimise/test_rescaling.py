@@ -443,7 +443,7 @@ def test_rows_far_smaller_than_declared_ranges_stay_right(
     after = GraphErrors.measure(found.graph, resolve("h13"), [small], [evaluate_exactly(graph, small)])
     assert after.errors["y"][0] < 0.001
     (report,) = found.products
-    told = r"for inputs of 2\^-16 of their ranges scaled it has an error of .*; inputs= judges by rows as they are"
+    told = r"for inputs of 2\^-16 of their ranges scaled it has an error of .*; inputs= judges by the rows that occur"
     worse = "with it an output of the whole graph was worse for smaller or larger inputs"
     if report.applied:  # a factor that keeps epsilon, and what it costs
         assert any("lose bits" in remark for remark in found.remarks)

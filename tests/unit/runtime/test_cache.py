@@ -88,7 +88,7 @@ def test_what_rules_say_of_encoded_weights_comes_from_the_cache_too(builds: list
 
 
 def test_reports_of_compression_come_from_the_cache_too(builds: list[str]) -> None:
-    with pytest.warns(af.SaturationWarning, match="beside int8 weights"):
+    with pytest.warns(af.SaturationWarning, match="with int8 weights"):
         first, second = (af.compile(network(), target="h16g", compress="int8") for _ in range(2))
     assert second.warnings == first.warnings
     assert builds == ["h16g"]

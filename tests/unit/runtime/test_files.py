@@ -93,7 +93,7 @@ def test_several_outputs_states_segments_and_reports_come_back(tmp_path: Path) -
     total = af.state("total", (1, 64))
     weight = RANDOM.standard_normal((64, 64)).astype(np.float16)
     graph = af.Graph({"a": total.linear(weight), "b": af.input((1, 64)) + 1.0}, {"total": total + 1.0})
-    with pytest.warns(af.SaturationWarning, match="linear at .* beside int8 weights"):
+    with pytest.warns(af.SaturationWarning, match="linear at .* with int8 weights"):
         model = af.compile(graph, target="h16g", compress="int8")
     again = af.load_program(model.save(tmp_path / "net"))
     assert isinstance(model, af.MultiModel)

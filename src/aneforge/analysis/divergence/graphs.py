@@ -342,7 +342,7 @@ def wrong_elements(*targets: str) -> str:
 
 def infinite_beside_int8(target: str) -> str:
     """Return what happens to large activations where int8 weights stream."""
-    return f"beside int8 weights, activations above 4094 become infinite on {target}"
+    return f"with int8 weights, activations above 4094 become infinite on {target}"
 
 
 def fate(arithmetic: Arithmetic) -> str:

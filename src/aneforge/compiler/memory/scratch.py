@@ -65,7 +65,7 @@ def scratch_of(tenants: Iterable[Tenant]) -> Scratch:
             offset = arena.take(sizes[name])
             if offset is None:
                 raise NotSupportedError(
-                    f"no device address reaches %{name} beside the other buffers in scratch memory",
+                    f"no device address reaches %{name} next to the other buffers in scratch memory",
                     seen=f"{sizes[name]} bytes",
                     limit=f"{1 << ADDRESS_BITS} bytes in all",
                     remedy="cut the tensor into parts",

@@ -85,7 +85,7 @@ class ResizeMaker(LayerMaker):
         """Return the resize of a single place: a broadcast where there is a fast path for it."""
         fast = self.target.hal.get("upsample_1x1_fast_path")
         if fast is None:
-            self.notes.append("no source gives the fast path of single places here: a convolution is taken")
+            self.notes.append("no source gives the fast path of single places here: a convolution is used")
         if fast is not True:
             return self.by_matrices()
         shape = self.layer.result.shape
@@ -99,7 +99,7 @@ class ResizeMaker(LayerMaker):
         found = [STAYS if axis.changes_nothing else axis.kernel for axis in self.axes]
         limits = [self.target.limits.get(name) for name in KERNEL_LIMITS[: len(found)]]
         if any(limit is None for limit in limits):
-            self.notes.append("no source gives the longest small kernel here: transposes and convolutions are taken")
+            self.notes.append("no source gives the longest small kernel here: transposes and convolutions are used")
             return None
         short = all(
             kernel is not None and isinstance(limit, int) and len(kernel.numerators) <= limit

@@ -181,7 +181,7 @@ class SplitKernelMemory(Pass):
         if most == 0 and kernel.groups == 1:
             parts = sum_split(layer, kernel, memory)
             count = sum(piece.kind is layer.kind for piece in parts)
-            undone = ", and the epilogue that was fused into it stands after the sum" if layer.epilogue else ""
+            undone = ", and the epilogue that was fused into it comes after the sum" if layer.epilogue else ""
             text = "became a sum of {count} parts, each rounded, since one output channel is larger than kernel memory"
             notes.append(Note.of(self.name, layer.name, text + undone, count=count))
             return parts

@@ -178,7 +178,7 @@ class Chaining:
 def engines_differ(producer: Layer, consumer: Layer) -> str:
     """Return why two layers are not on one engine; nothing where they are."""
     if Engine.DMA in (producer.engine, consumer.engine):
-        return "a layer that only moves data has no tiles to hand on"
+        return "a layer that only moves data has no tiles to pass on"
     if producer.engine is not consumer.engine:
         return f"{producer.engine} and {consumer.engine}"
     if engine_number(producer) != engine_number(consumer):

@@ -105,7 +105,7 @@ def check_whole(what: str, array: Array, dtype: str) -> None:
         return
     if dtype == "bool" or array.dtype.kind not in "iu":
         raise GraphTypeError(
-            f"{what} takes {dtype} alone", seen=str(array.dtype), remedy="convert on the host, where rounding is seen"
+            f"{what} takes only {dtype}", seen=str(array.dtype), remedy="convert on the host, where rounding is seen"
         )
     least, most = value_range(dtype)
     if array.size and not (least <= int(array.min()) and int(array.max()) <= most):

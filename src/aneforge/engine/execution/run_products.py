@@ -55,10 +55,12 @@ CHANNELS = 1
 FOLDED_INT8 = "int8"
 """The encoding of `Int8Affine`, as the compiler notes it where weights fold."""
 INT8_WEIGHTS = "int8 weights enter as fp16 numbers, and activations are assumed to pass the times-16 encoding"
-COMPUTED_KERNEL = "figures of convolutions are of constant kernels; a computed one is assumed to have the same sums"
+COMPUTED_KERNEL = (
+    "published figures of convolutions are for constant kernels; a computed one is assumed to have the same sums"
+)
 REBUILT_WINDOW = (
-    "assumed: this form of a convolution or resize that the program asks for; figures are of convolutions that have "
-    "the form from the beginning"
+    "assumed: this form of a convolution or resize that the program requires; published figures are for convolutions "
+    "that have the form from the beginning"
 )
 INT8_FOLDED = "int8 weights were folded to dense fp16, and activations are assumed to pass no encoding (conflict S44)"
 

@@ -44,7 +44,7 @@ OUTSIDE = MilRule.of(
     "MIL-BLOB-002",
     """The path {name} leaves the folder of the program.
 
-    Remedy: keep weights beside the program, and write their path as @model_path/weights.bin.
+    Remedy: keep weights next to the program, and write their path as @model_path/weights.bin.
     """,
     found="{name}",
     expected="a path inside it",

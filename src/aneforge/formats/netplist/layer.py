@@ -227,7 +227,7 @@ def warn_of_channels(what: str, stated: int | None, value: Value) -> None:
     found = dims_of(value).channel
     if stated is not None and stated != found:
         warn(
-            f"{what}: OutputChannels is {stated}, and the result has {found}; the engine goes by the result",
+            f"{what}: OutputChannels is {stated}, and the result has {found}; the engine uses those of the result",
             UserWarning,
         )
 

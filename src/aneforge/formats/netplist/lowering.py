@@ -196,7 +196,7 @@ class Lowering:
             placed = self.emitter.place(held, canonical(held.shape))
             if layer_table().element_types[placed.stored].dtype != held.dtype:
                 raise self.emitter.refuse(
-                    f"output {name!r} would leave as {placed.stored}",
+                    f"output {name!r} would be returned as {placed.stored}",
                     seen=held.dtype,
                     nearest="a cast of the output to fp16",
                 )

@@ -156,9 +156,7 @@ def transposed_convolution(node: Node) -> Objection | None:
 def other_equation(node: Node) -> Objection | None:
     """Object to any equation but the layer's own."""
     equation = node.text("equation").replace(" ", "")
-    return (
-        None if equation == EINSUM else Objection("a description has one equation alone", seen=equation, limit=EINSUM)
-    )
+    return None if equation == EINSUM else Objection("a description has only one equation", seen=equation, limit=EINSUM)
 
 
 def of_constants(node: Node) -> Objection | None:

@@ -127,7 +127,7 @@ class WeightFiles:
                 location=location,
                 seen=quote_value(name),
                 limit=", ".join(map(quote_value, self.files)) or "no weights files given",
-                remedy="put the file beside the description, or give its bytes",
+                remedy="put the file next to the description, or give its bytes",
             )
         dtype = numpy_dtype(layer_table().element_types[element_type].dtype).newbyteorder("<")
         count = math.prod(shape)

@@ -171,7 +171,7 @@ class XmlReader:
             raise self.error("the description nests too deep", limit=f"{MOST_DEPTH} levels")
         parent = self.open[-1] if self.open else None
         if parent is not None and parent.tag not in CONTAINERS:
-            raise self.error(f"<{parent.tag}> holds text alone", seen=f"<{tag[:SHOWN]}>")
+            raise self.error(f"<{parent.tag}> may contain only text", seen=f"<{tag[:SHOWN]}>")
         if tag in OF_TEXT:
             self.open.append(Open(tag))
         elif tag == "dict":
@@ -243,7 +243,7 @@ class XmlReader:
             case "data":
                 return self.data(text)
             case "date":
-                raise self.error("nothing in a description is a date", seen=quote_value(text))
+                raise self.error("a description cannot hold a date", seen=quote_value(text))
             case _:
                 return tag == "true"
 
@@ -363,7 +363,7 @@ def check_value(value: object, place: Location) -> None:
             if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a binary file may have others
                 raise GraphError("a key is not text", location=line, seen=quote_value(key))
     elif not isinstance(value, PLAIN_TYPES):
-        raise GraphError("nothing in a description is such a value", location=place, seen=quote_value(value))
+        raise GraphError("a description cannot hold such a value", location=place, seen=quote_value(value))
 
 
 def too_deep(place: Location) -> GraphError:

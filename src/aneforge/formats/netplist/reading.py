@@ -149,7 +149,7 @@ def map_files(folder: Path, names: Iterable[str], place: Location) -> Mapping[st
     for name in names:
         if not name or name in (".", "..") or any(character in name for character in "/\\\0"):
             raise GraphError(
-                "the name of a weights file is not that of a file beside the description",
+                "the name of a weights file is not that of a file next to the description",
                 location=place,
                 seen=quote_value(name),
                 limit="a name without slashes",

@@ -132,12 +132,12 @@ def open_within(folder: Path, found: ExternalData) -> int:
                 remedy="copy the model and its data with links resolved (cp -rL FOLDER COPY) and read the copy",
             ) from None
         raise found.error(
-            f"file {found.location!r} cannot be opened: {error.strerror}", remedy="keep the file beside the model"
+            f"file {found.location!r} cannot be opened: {error.strerror}", remedy="keep the file next to the model"
         ) from None
     problem = problem_of(os.fstat(descriptor))
     if problem:
         os.close(descriptor)
-        raise found.error(f"file {found.location!r} is refused: {problem}", remedy="put a plain copy beside the model")
+        raise found.error(f"file {found.location!r} is refused: {problem}", remedy="put a plain copy next to the model")
     return descriptor
 
 

@@ -138,7 +138,7 @@ class TorchInterpreter(Interpreter):
         """Return the finding of an output of the program that is not a tensor."""
         if isinstance(held, Complex):
             workaround = "end the program with torch.view_as_real"
-            return ImportProblem(name, "output", Reason.DTYPE, "complex numbers leave no graph", workaround)
+            return ImportProblem(name, "output", Reason.DTYPE, "a graph cannot return complex numbers", workaround)
         return ImportProblem(name, "output", Reason.FORM, f"it is not a tensor but {type(held).__name__}")
 
     def results_of(

@@ -40,7 +40,7 @@ class ShapeMethods(Methods):
         if perm is None:
             return self.apply("transpose", perm=one_list(axes, "transpose", "perm"))
         if axes:
-            raise misuse("transpose", "the order of axes is given twice", remedy="leave one", error=GraphTypeError)
+            raise misuse("transpose", "the order of axes is given twice", remedy="give it once", error=GraphTypeError)
         return self.apply("transpose", perm=whole_list(perm, "transpose", "perm"))
 
     def squeeze(self, axes: int | Sequence[int]) -> Self:

@@ -61,9 +61,7 @@ def expect_causal(queries: int, keys: int, attn_mask: TensorType | None, *, is_c
         GraphError: It does not, or is not.
     """
     if is_causal and attn_mask is not None:
-        raise GraphError(
-            "attention is given a mask and is causal as well", remedy="put the causal part into attn_mask, or leave one"
-        )
+        raise GraphError("attention is given a mask and is causal as well", remedy="put the causal part into attn_mask")
     if is_causal and queries != keys:
         raise GraphError(
             "causal attention needs as many keys as queries",

@@ -178,7 +178,7 @@ def table_vector(indices: TensorType, lut: TensorType, vector_axis: int | None) 
     if lut.rank > 1:
         expect_blocks("table", lut.shape[:-2], indices)
     if vector > 1 and vector_axis is None:
-        raise GraphError("a table of vectors needs an axis to lay them along", seen=vector, remedy="give vector_axis")
+        raise GraphError("a table of vectors needs an axis to place them along", seen=vector, remedy="give vector_axis")
     if vector_axis is not None:
         normalise_axis(vector_axis, indices.rank, "vector_axis")
     return vector

@@ -47,7 +47,7 @@ def resolved_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, .
         if others == 0 or size % others:
             raise GraphError(
                 f"a tensor of {size} elements leaves no length for the -1 of the shape {list(shape)}",
-                seen=f"{others} elements beside it",
+                seen=f"{others} elements along the other axes",
                 limit=f"a divisor of {size}",
             )
         filled[filled.index(-1)] = size // others

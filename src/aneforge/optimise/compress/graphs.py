@@ -181,7 +181,7 @@ def hazard_text(bound: float) -> str:
     """Return why int8 weights are a hazard for activations of a magnitude."""
     what = f"activations may reach {bound:.4g}" if math.isfinite(bound) else "nothing bounds the activations"
     return (
-        f"{what}, and beside int8 weights magnitudes above {FP16_SLICE_SAT:g} become infinite "
+        f"{what}, and with int8 weights, magnitudes above {FP16_SLICE_SAT:g} become infinite "
         f"(promise a smaller range with max_abs of the input, or put a bounded function before it)"
     )
 
@@ -230,7 +230,7 @@ def beside(readers: Mapping[Constant, tuple[str, ...]], same: Sequence[Use]) -> 
     """Return what keeps the dense weight in the graph beside the encoded one; empty if nothing does."""
     here = {use.name for use in same}
     others = [place for place in readers[same[0].weight] if place not in here]
-    return f"{', '.join(others)} reads the same numbers, which stay beside it" if others else ""
+    return f"{', '.join(others)} reads the same values, so the dense weight stays as well" if others else ""
 
 
 def report(

@@ -47,7 +47,7 @@ EPSILON_ERROR = 2.0**-9
 """The relative error of epsilon that is not seen: rounding to a normal fp16 number makes a quarter of it."""
 EPSILON_COUNTS = 2.0**-11
 """The share of a variance from which on epsilon changes a result in fp16."""
-EPSILON_LOST = "the target has no such small epsilon in fp16, which small rows need; inputs= judges by rows as they are"
+EPSILON_LOST = "fp16 on the target has no epsilon as small as small rows need; inputs= judges by the rows that occur"
 SQUARES_FIT = "its squares are neither too large nor too small for fp16"
 
 

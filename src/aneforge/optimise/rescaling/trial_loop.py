@@ -325,7 +325,7 @@ def find_lost_rows(member: Member, proposal: Proposal, situation: Situation) -> 
             size = f"2^{math.log2(part):g}"
             return (
                 f"for inputs of {size} of their ranges {compare_texts(before, after)}; "
-                "inputs= judges by rows as they are"
+                "inputs= judges by the rows that occur"
             )
     return ""
 

@@ -221,7 +221,7 @@ class Handoff:
                 operation="load",
                 seen=f"identity {identity()[:12]}",
                 limit=f"identity {self.identity[:12]} of process {self.process}",
-                remedy="compile the graph in this process, or hand over to a child that was spawned",
+                remedy="compile the graph in this process, or pass the program to a child that was spawned",
             )
         note_use()
         program, _ = read_program_file(self.program)

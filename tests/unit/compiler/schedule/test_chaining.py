@@ -135,7 +135,7 @@ def test_a_neighbour_that_reads_something_else_is_no_consumer() -> None:
         (
             "DMA anec.identity(x = %x)",
             "DMA anec.identity(x = %p)",
-            "a layer that only moves data has no tiles to hand on",
+            "a layer that only moves data has no tiles to pass on",
         ),
     ],
 )

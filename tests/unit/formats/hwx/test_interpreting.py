@@ -173,7 +173,7 @@ REFUSED: list[tuple[str, Task, Mapping[str, float], str]] = [
         {"header.kernel_bar": 4},
         "header.kernel_bar: the base register points at no const",
     ),
-    ("table of weights", convolution(), {"ne.nonlinearity": 2}, "the place of a table beside weights is not known"),
+    ("table of weights", convolution(), {"ne.nonlinearity": 2}, "the place of a table next to weights is not known"),
     ("activation", convolution(), {"ne.nonlinearity": 3}, "ne.nonlinearity: the activation is not known"),
     ("table", table_task(), {"kernel_source.coefficient_size[0]": 64}, "the table must have 128 bytes"),
     ("operation", planar_add(), {"pe.planar_operation": 7}, "pe.planar_operation: the operation is not known"),

@@ -172,7 +172,7 @@ def test_an_output_of_places() -> None:
 
 
 def test_an_output_of_a_constant_of_places() -> None:
-    with pytest.raises(NotSupportedError, match=r"output .y. would leave as UInt16 .got int32"):
+    with pytest.raises(NotSupportedError, match=r"output .y. would be returned as UInt16 .got int32"):
         netplist(op("identity", Dense(np.array([1, 2], np.int32))))
     with pytest.raises(NotSupportedError, match=r"no constants of such elements .got int32 from -1 to 2"):
         netplist(op("identity", Dense(np.array([-1, 2], np.int32))))

@@ -252,7 +252,7 @@ REFUSED: list[tuple[Tensor, str]] = [
     (op("matmul", deep(2, 2, dtype="int8"), deep(2, 2, dtype="int8")), "layers of a description compute in Float16"),
     (op("conv", deep(1, 1, 2, dtype="int8"), Dense(np.ones((1, 1, 1), np.int8))), "compute in Float16"),
     (op("avg_pool", af.input((1, 1, 5)), kernel_sizes=(2,), strides=(2,), ceil_mode=True), "all padding or none"),
-    (op("softmax", deep(2, 2, 2, 2, 2, 1), axis=5), "no dimension beside five longer ones"),
+    (op("softmax", deep(2, 2, 2, 2, 2, 1), axis=5), "axis of length 1 next to five longer ones"),
     (gathered(axis=2), "cannot express it"),
     (gathered(key_axis=1), "cannot express it"),
     (gathered(other=True), "cannot express it"),

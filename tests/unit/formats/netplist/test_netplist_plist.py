@@ -59,7 +59,7 @@ def test_xml_has_lines_and_binary_has_none() -> None:
         ("<key>a</key><key>b</key><true/>", "a.plist:3: a key has no value (got 'a')"),
         ("<key>a</key>", "a.plist:4: a key has no value (got 'a')"),
         ("<true/>", "a.plist:3: a value in a dictionary has no key (got True)"),
-        ("<key>a</key><date>2020-01-01</date>", "a.plist:3: nothing in a description is a date (got '2020-01-01')"),
+        ("<key>a</key><date>2020-01-01</date>", "a.plist:3: a description cannot hold a date (got '2020-01-01')"),
         ("<key>a</key><integer>1.5</integer>", "a.plist:3: it is not an integer (got '1.5')"),
         ("<key>a</key><integer>٣</integer>", "a.plist:3: it is not an integer (got '٣')"),
         ("<key>a</key><integer/>", "a.plist:3: it is not an integer (got '')"),
@@ -70,7 +70,7 @@ def test_xml_has_lines_and_binary_has_none() -> None:
             "<key>a</key><strnig>x</strnig>",
             f"a.plist:3: the element is not allowed in a property list (got <strnig>, {TAGS})",
         ),
-        ("<key>a</key><string><b/></string>", "a.plist:3: <string> holds text alone (got <b>)"),
+        ("<key>a</key><string><b/></string>", "a.plist:3: <string> may contain only text (got <b>)"),
         ("stray", "a.plist:4: there is text between elements (got 'stray')"),
         ("<array><key>a</key></array>", "a.plist:3: a key is outside of a dictionary (got 'a')"),
         ("<key>a</key><true/><key>a</key><true/>", "a.plist:2: a key is given twice (got 'a')"),
@@ -208,7 +208,7 @@ def test_binary_with_a_list_as_a_key() -> None:
 
 def test_binary_with_a_date() -> None:
     moment = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - plistlib takes none with a zone
-    with pytest.raises(GraphError, match="nothing in a description is such a value") as caught:
+    with pytest.raises(GraphError, match="a description cannot hold such a value") as caught:
         parse_plist(plistlib.dumps({"a": moment}, fmt=plistlib.FMT_BINARY))
     assert caught.value.seen == "a datetime"
 

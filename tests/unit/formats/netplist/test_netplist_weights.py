@@ -281,7 +281,7 @@ def test_a_weights_file_out_of_the_folder(tmp_path: Path, name: str) -> None:
     sketch = one_unit("Neuron", {"x": (1, 1, 1, 1, 1)}, {"Type": "ReLU"})
     sketch.network["Weights"] = [name]
     (tmp_path / "net.plist").write_bytes(sketch.data(binary=True))
-    with pytest.raises(GraphError, match="the name of a weights file is not that of a file beside the description"):
+    with pytest.raises(GraphError, match="the name of a weights file is not that of a file next to the description"):
         load_netplist(tmp_path)
 
 

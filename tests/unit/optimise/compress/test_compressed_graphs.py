@@ -84,7 +84,7 @@ def test_auto_takes_no_int8_where_activations_could_become_infinite(target: Fami
     assert "nothing bounds the activations" in only(linear(NORMAL), "auto", target).reason
     report = only(linear(NORMAL, max_abs=4096.0), "auto", target)
     assert report.encoding == "fp16"
-    assert "activations may reach 4096, and beside int8 weights magnitudes above 4094 become infinite" in report.reason
+    assert "activations may reach 4096, and with int8 weights, magnitudes above 4094 become infinite" in report.reason
     bounded = af.Graph({"y": (af.input((1, 64)).sigmoid() * 4000.0).linear(NORMAL)})
     assert only(bounded, "auto", target).encoding == "int8"
 
@@ -217,7 +217,7 @@ def test_a_weight_that_something_else_reads_too_says_so() -> None:
     product = af.Tensor(build("linear", {"x": x, "weight": weight}))
     total = product + af.Tensor(build("add", {"x": x, "y": weight}))
     (report,) = compressed(af.Graph({"y": total}), "int4", target=Family.A16).weights
-    assert report.reason == "t2.y reads the same numbers, which stay beside it"
+    assert report.reason == "t2.y reads the same values, so the dense weight stays as well"
 
 
 def test_what_is_no_weight_stays_as_it_is() -> None:

@@ -114,7 +114,7 @@ def test_the_backend_is_the_callers_choice(saved: Path, tmp_path: Path) -> None:
     with handed.load(backend=SoftwareBackend("counted", "a backend that counts", prepare)) as loaded:
         assert prepared == [loaded.program]
     device = DeviceBackend("device", "a device that computes in software", SoftwareDevice())
-    with pytest.raises(NotSupportedError, match="hand the MIL program over too"):
+    with pytest.raises(NotSupportedError, match="pass the MIL program as well"):
         handed.load(backend=device)
     mil = af.save_mil(af.input((1, 4), name="x") * 2.0, tmp_path / "mil").parent
     again = Handoff.loads(Handoff.of(saved, mil=mil).dumps())

@@ -326,7 +326,7 @@ def table_of(reader: TaskReader, stream: Stream | None) -> ActivationTable:
         HwxError: Where it is is not known, or it leaves its section.
     """
     if stream is None:
-        raise reader.refuse("ne.nonlinearity", "the place of a table beside weights is not known")
+        raise reader.refuse("ne.nonlinearity", "the place of a table next to weights is not known")
     section, offset = constants_of(reader, stream)
     start = offset + stream.base
     if stream.size < TABLE_BYTES or start + TABLE_BYTES > section.size:

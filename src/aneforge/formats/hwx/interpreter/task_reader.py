@@ -101,7 +101,7 @@ class TaskReader:
             if block != "header" and HARMLESS.get(word.label) != word.word:
                 yield f"task {self.index}: {word.label} has bits that no field names ({word.unknown_bits:#x})"
         if self.meaning.relu_of_source:
-            yield f"task {self.index}: l2.input_relu is read by its name alone"
+            yield f"task {self.index}: l2.input_relu is interpreted only by its name"
         if any(source.transposed for source in self.meaning.sources):
             yield f"task {self.index}: common.planar_layout: no real program exchanges axes of a source"
 

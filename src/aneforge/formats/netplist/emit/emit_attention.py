@@ -42,7 +42,7 @@ def softmax(call: Call) -> Held:
         dim = next((free for free in (canonical(x.shape)[axis], *Dim) if free not in x.axes), None)
     if dim is None:
         raise to.refuse(
-            "an axis of length 1 has no dimension beside five longer ones",
+            "no dimension is left for an axis of length 1 next to five longer ones",
             seen=list(x.shape),
             nearest="a constant of ones, which it is",
         )

@@ -87,7 +87,7 @@ def bit_cast(call: Call) -> Value:
         return Dense(x.dense().view(numpy_dtype(dtype)))
     for one in (own, dtype):
         if is_float(one) and one not in LAYOUTS:
-            raise GraphError(f"the bits of {one} are not laid out as IEEE 754 has it")
+            raise GraphError(f"the bit layout of {one} is not that of IEEE 754")
     if is_float(own):
         whole = float_to_bits(emit, x, LAYOUTS[own])
         return bits_to_float(emit, whole, LAYOUTS[dtype], dtype) if is_float(dtype) else emit.cast(whole, dtype)
