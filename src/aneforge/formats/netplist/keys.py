@@ -11,9 +11,9 @@ from aneforge.formats.netplist.plist import PlistDict, PlistValue, quote_value
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MOST_WHOLE", "Keys", "unknown_name"]
+__all__ = ["LARGEST_INTEGER", "Keys", "unknown_name"]
 
-MOST_WHOLE = 2**63 - 1
+LARGEST_INTEGER = 2**63 - 1
 """Integers of a property list have 64 bits."""
 MOST_COMPARED = 1000
 """Names among which the nearest to a wrong one are looked for."""
@@ -124,7 +124,7 @@ class Keys:
             raise self.wrong(key, found, "list of texts")
         return tuple(item for item in items if isinstance(item, str))
 
-    def whole(self, key: str, *, least: int = 0, default: int | None = None) -> int:
+    def integer(self, key: str, *, least: int = 0, default: int | None = None) -> int:
         """Return an integer.
 
         Raises:
@@ -133,9 +133,9 @@ class Keys:
         found = self.get(key) if default is not None else self.need(key)
         if found is None and default is not None:
             return default
-        return self.as_whole(key, found, least=least)
+        return self.as_integer(key, found, least=least)
 
-    def as_whole(self, key: str, found: object, *, least: int | None = 0) -> int:
+    def as_integer(self, key: str, found: object, *, least: int | None = 0) -> int:
         """Return a value that must be an integer.
 
         Raises:
@@ -143,9 +143,9 @@ class Keys:
         """
         if isinstance(found, bool) or not isinstance(found, int):
             raise self.wrong(key, found, "integer")
-        lowest = -MOST_WHOLE - 1 if least is None else least
-        if not lowest <= found <= MOST_WHOLE:
-            raise self.error(f"{key} is out of range", seen=quote_value(found), limit=f"{lowest} to {MOST_WHOLE}")
+        lowest = -LARGEST_INTEGER - 1 if least is None else least
+        if not lowest <= found <= LARGEST_INTEGER:
+            raise self.error(f"{key} is out of range", seen=quote_value(found), limit=f"{lowest} to {LARGEST_INTEGER}")
         return found
 
     def as_number(self, key: str, found: object) -> float:
@@ -156,8 +156,10 @@ class Keys:
         """
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise self.wrong(key, found, "number")
-        if isinstance(found, int) and abs(found) > MOST_WHOLE:
-            raise self.error(f"{key} is out of range", seen=quote_value(found), limit=f"{-MOST_WHOLE} to {MOST_WHOLE}")
+        if isinstance(found, int) and abs(found) > LARGEST_INTEGER:
+            raise self.error(
+                f"{key} is out of range", seen=quote_value(found), limit=f"{-LARGEST_INTEGER} to {LARGEST_INTEGER}"
+            )
         if not math.isfinite(found):
             raise self.error(f"{key} is not a finite number", seen=found)
         return float(found)

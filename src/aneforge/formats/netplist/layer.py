@@ -195,8 +195,8 @@ class Layer:
                 raise self.error(f"a dense kernel needs {key}")
         flat = self.weights.array(
             self.network,
-            self.params.whole("KernelIndex"),
-            self.params.whole("KernelOffset"),
+            self.params.integer("KernelIndex"),
+            self.params.integer("KernelOffset"),
             self.params.text("KernelType"),
             shape,
             f"the kernel of {quote_value(self.unit.name)}",

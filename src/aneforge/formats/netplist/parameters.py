@@ -78,11 +78,11 @@ def read_entries(entries: Mapping[str, ParamEntry], keys: Keys, layer: str) -> d
 def read_value(name: str, entry: ParamEntry, found: PlistValue, keys: Keys, layer: str) -> Parameter:
     """Return a value in the kind of its parameter."""
     match entry.kind:
-        case ParamKind.WHOLE:
-            return keys.as_whole(name, found, least=entry.least)
+        case ParamKind.INTEGER:
+            return keys.as_integer(name, found, least=entry.least)
         case ParamKind.CHOICE:
             return read_name(name, found, layer_table().layers[layer].choices(name, entry), keys)
-        case ParamKind.DIMENSION | ParamKind.DIMENSIONS | ParamKind.WHOLES | ParamKind.RECORDS:
+        case ParamKind.DIMENSION | ParamKind.DIMENSIONS | ParamKind.INTEGERS | ParamKind.RECORDS:
             return read_items(name, entry, found, keys, layer)
         case _:
             readers = {ParamKind.BITS: read_bits, ParamKind.NUMBER: read_number, ParamKind.FLAG: read_flag}
@@ -94,9 +94,9 @@ def read_items(name: str, entry: ParamEntry, found: PlistValue, keys: Keys, laye
     if entry.kind is ParamKind.RECORDS:
         records = [keys.as_child(name, item, keys.what) for item in read_list(name, found, entry.count, keys)]
         return tuple(read_entries(entry.fields, record, layer) for record in records)
-    if entry.kind is ParamKind.WHOLES:
+    if entry.kind is ParamKind.INTEGERS:
         items = read_list(name, found, entry.count, keys)
-        return tuple(keys.as_whole(name, item, least=entry.least) for item in items)
+        return tuple(keys.as_integer(name, item, least=entry.least) for item in items)
     names = read_dimensions(name, entry, found, keys, layer)
     return names[0] if entry.kind is ParamKind.DIMENSION else names
 
@@ -120,7 +120,7 @@ def read_bits(name: str, found: object, keys: Keys) -> float:
         raise keys.error(
             f"{name} is a bit pattern of fp16, and is given as a number", seen=found, remedy=f"write {bits_of(found)}"
         )
-    bits = keys.as_whole(name, found, least=None)
+    bits = keys.as_integer(name, found, least=None)
     if not BITS[0] <= bits <= BITS[1]:
         raise keys.error(f"{name} is not a bit pattern of fp16", seen=bits, limit=f"{BITS[0]} to {BITS[1]}")
     value = number_of(bits)
@@ -236,7 +236,7 @@ class Parameters:
         """Return whether an optional parameter is given."""
         return name in self.params
 
-    def whole(self, name: str) -> int:
+    def integer(self, name: str) -> int:
         """Return an integer."""
         return cast("int", self.params[name])
 
@@ -260,7 +260,7 @@ class Parameters:
         """Return several dimensions."""
         return tuple(map(Dim.named, cast("tuple[str, ...]", self.params[name])))
 
-    def wholes(self, name: str) -> tuple[int, ...]:
+    def integers(self, name: str) -> tuple[int, ...]:
         """Return several integers."""
         return cast("tuple[int, ...]", self.params[name])
 
@@ -271,4 +271,4 @@ class Parameters:
 
     def pads(self, *sides: str) -> tuple[int, ...]:
         """Return the padding at several sides."""
-        return tuple(self.whole(f"Pad{side}") for side in sides)
+        return tuple(self.integer(f"Pad{side}") for side in sides)

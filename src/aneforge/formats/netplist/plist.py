@@ -237,7 +237,7 @@ class XmlReader:
             case "string":
                 return text
             case "integer":
-                return self.whole(text.strip())
+                return self.integer(text.strip())
             case "real":
                 return self.real(text.strip())
             case "data":
@@ -247,7 +247,7 @@ class XmlReader:
             case _:
                 return tag == "true"
 
-    def whole(self, text: str) -> int:
+    def integer(self, text: str) -> int:
         """Return an integer."""
         if len(text) > MOST_DIGITS:
             raise self.error("the integer is too long", seen=f"{len(text)} digits", limit=f"{MOST_DIGITS} digits")

@@ -54,13 +54,13 @@ class ParamKind(StrEnum):
 
     BITS = "bits"
     """A number, as the bit pattern of its fp16."""
-    WHOLE = "whole"
+    INTEGER = "integer"
     NUMBER = "number"
     FLAG = "flag"
     CHOICE = "choice"
     DIMENSION = "dimension"
     DIMENSIONS = "dimensions"
-    WHOLES = "wholes"
+    INTEGERS = "integers"
     RECORDS = "records"
 
 

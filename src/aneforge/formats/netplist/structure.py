@@ -162,7 +162,7 @@ def read_input(keys: Keys, operations: set[str]) -> InputEntry:
     symbol = keys.text("InputName")
     keys.what = f"input {quote_value(symbol)}"
     extents = [
-        keys.whole(entry.extent, least=1, default=1 if name == "Depth" else None)
+        keys.integer(entry.extent, least=1, default=1 if name == "Depth" else None)
         for name, entry in layer_table().dimensions.items()
     ]
     entry = InputEntry(
@@ -171,7 +171,7 @@ def read_input(keys: Keys, operations: set[str]) -> InputEntry:
         operation=read_operation_name(keys, operations),
         dims=Dims(*extents),
         type=read_type(keys, "InputType"),
-        interleave=keys.whole("InputInterleave", least=1, default=1),
+        interleave=keys.integer("InputInterleave", least=1, default=1),
     )
     keys.finish()
     return entry
@@ -191,7 +191,7 @@ def read_output(keys: Keys, operations: set[str]) -> OutputEntry:
         symbol=symbol,
         operation=read_operation_name(keys, operations),
         type=read_type(keys, "OutputType"),
-        interleave=keys.whole("OutputInterleave", least=1, default=1),
+        interleave=keys.integer("OutputInterleave", least=1, default=1),
         channels=optional_channels(keys),
     )
     keys.finish()
@@ -200,7 +200,7 @@ def read_output(keys: Keys, operations: set[str]) -> OutputEntry:
 
 def optional_channels(keys: Keys) -> int | None:
     """Return what is stated of the channels of a result, if anything is."""
-    return None if keys.get("OutputChannels") is None else keys.whole("OutputChannels", least=1)
+    return None if keys.get("OutputChannels") is None else keys.integer("OutputChannels", least=1)
 
 
 def read_operation_name(keys: Keys, operations: set[str]) -> str:
@@ -271,19 +271,19 @@ def read_constant(symbol: str, keys: Keys, weights: tuple[str, ...]) -> Constant
     """
     own_name(keys, "ConstantName", symbol)
     dims = Dims(
-        batch=keys.whole("ConstantBatchSize", least=1, default=1),
-        channel=keys.whole("ConstantChannels", least=1, default=1),
-        depth=keys.whole("ConstantDepth", least=1, default=1),
-        height=keys.whole("ConstantHeight", least=1, default=1),
-        width=keys.whole("ConstantWidth", least=1, default=1),
+        batch=keys.integer("ConstantBatchSize", least=1, default=1),
+        channel=keys.integer("ConstantChannels", least=1, default=1),
+        depth=keys.integer("ConstantDepth", least=1, default=1),
+        height=keys.integer("ConstantHeight", least=1, default=1),
+        width=keys.integer("ConstantWidth", least=1, default=1),
     )
     entry = ConstantEntry(
         symbol=symbol,
         dims=dims,
         file=weights_place(keys, "ConstantIndex", weights),
-        offset=keys.whole("ConstantByteOffset", default=0),
+        offset=keys.integer("ConstantByteOffset", default=0),
         type=read_type(keys, "ConstantType"),
-        interleave=keys.whole("ConstantInterleave", least=1, default=1),
+        interleave=keys.integer("ConstantInterleave", least=1, default=1),
         location=keys.location,
     )
     keys.finish()
@@ -296,7 +296,7 @@ def weights_place(keys: Keys, key: str, weights: tuple[str, ...]) -> int:
     Raises:
         GraphError: The list is shorter.
     """
-    place = keys.whole(key)
+    place = keys.integer(key)
     if place >= len(weights):
         raise keys.error(
             f"{key} names no weights file", seen=place, limit=f"less than {len(weights)}, as Weights lists"
@@ -355,7 +355,7 @@ def read_unit(symbol: str, keys: Keys) -> Unit:
         input_types=tuple(known_type(keys, "InputType", one) for one in stated),
         output_type=read_type(keys, "OutputType"),
         output_channels=optional_channels(keys),
-        groups=keys.whole("NumGroups", least=1, default=1) if layer.groups else None,
+        groups=keys.integer("NumGroups", least=1, default=1) if layer.groups else None,
         location=keys.location,
     )
     keys.finish()
@@ -386,7 +386,7 @@ def read_network_output(symbol: str, network: Keys) -> NetworkOutput:
         symbol=symbol,
         bottom=bottoms[0],
         type=read_type(keys, "OutputType"),
-        interleave=keys.whole("OutputInterleave", least=1, default=1),
+        interleave=keys.integer("OutputInterleave", least=1, default=1),
         location=keys.location,
     )
     keys.finish()

@@ -30,8 +30,8 @@ class Window:
     @classmethod
     def of(cls, params: Parameters) -> Window:
         """Return the window of a unit; along the depth only if it does something there."""
-        kernel = tuple(params.whole(f"Kernel{dim.spelling}") for dim in SPATIAL)
-        width, height, *depth = params.wholes("Step")
+        kernel = tuple(params.integer(f"Kernel{dim.spelling}") for dim in SPATIAL)
+        width, height, *depth = params.integers("Step")
         steps, pads = (*(depth or [1]), height, width), params.pads(*SIDES)
         if kernel[0] == steps[0] == 1 and not any(pads[:2]):
             return cls(kernel[1:], steps[1:], pads[2:])

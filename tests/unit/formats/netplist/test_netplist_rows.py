@@ -121,14 +121,14 @@ def parameters(draw: st.DrawFn, entry: ParamEntry, choices: tuple[str, ...]) -> 
     drawn: dict[ParamKind, st.SearchStrategy[Parameter]] = {
         ParamKind.BITS: halves,
         ParamKind.NUMBER: st.floats(allow_nan=False, allow_infinity=False),
-        ParamKind.WHOLE: st.integers(entry.least or 0, 99),
+        ParamKind.INTEGER: st.integers(entry.least or 0, 99),
         ParamKind.FLAG: st.booleans(),
         ParamKind.CHOICE: st.sampled_from(choices or ("",)),
         ParamKind.DIMENSION: st.sampled_from(choices or DIMENSIONS),
         ParamKind.DIMENSIONS: st.lists(st.sampled_from(DIMENSIONS), min_size=1, unique=True).map(
             lambda names: tuple(sorted(names, key=DIMENSIONS.index))
         ),
-        ParamKind.WHOLES: several,
+        ParamKind.INTEGERS: several,
     }
     return draw(drawn[entry.kind])
 

@@ -37,7 +37,7 @@ def concat(layer: Layer) -> Value:
 def reshape(layer: Layer) -> Value:
     """Return the elements in another shape."""
     layer.expect_one(Dim.DEPTH)
-    shape = tuple(layer.params.whole(f"Reshaped{dim.spelling}") for dim in AXES[4])
+    shape = tuple(layer.params.integer(f"Reshaped{dim.spelling}") for dim in AXES[4])
     return layer.reshaped(layer.x, shape)
 
 

@@ -33,7 +33,7 @@ def sort(layer: Layer) -> Value:
 
 def topk(layer: Layer) -> Value:
     """Return the first columns in order, or their places."""
-    ascending, count = layer.params.text("Type") == "Min", layer.params.whole("K")
+    ascending, count = layer.params.text("Type") == "Min", layer.params.integer("K")
     if count > layer.dims.width:
         raise layer.error("there are fewer columns than K", seen=count, limit=layer.dims.width)
     key, indices = key_row(layer), layer.params.flag("Indices")
@@ -50,7 +50,7 @@ def key_row(layer: Layer) -> Value:
     Raises:
         GraphError: There is no such channel, or the tensor has rows.
     """
-    (lane,) = layer.params.wholes("SortIndices")
+    (lane,) = layer.params.integers("SortIndices")
     layer.expect_one(Dim.BATCH, Dim.DEPTH, Dim.HEIGHT)
     if lane >= layer.dims.channel:
         raise layer.error("SortIndices names no channel", seen=lane, limit=f"less than {layer.dims.channel}")

@@ -103,7 +103,7 @@ def rearrange(layer: Layer) -> Value:
     """Return a tensor with blocks moved."""
     table = REARRANGEMENTS[layer.unit.type]
     layer.expect_one(Dim.DEPTH)
-    x, y = layer.params.whole("FactorX"), layer.params.whole("FactorY")
+    x, y = layer.params.integer("FactorX"), layer.params.integer("FactorY")
     extents = table.extents(layer.dims, x, y)
     if extents is None:
         raise layer.error("the factors do not divide the tensor", seen=layer.dims, limit=f"FactorX {x}, FactorY {y}")

@@ -43,7 +43,7 @@ def response_normalisation(layer: Layer) -> Value:
     Raises:
         NotSupportedError: The window is not as long as there are channels.
     """
-    size, channels = layer.params.whole("KernelChannel"), layer.dims.channel
+    size, channels = layer.params.integer("KernelChannel"), layer.dims.channel
     layer.expect_one(Dim.DEPTH)
     if size != channels:
         raise layer.without_meaning(
