@@ -101,7 +101,7 @@ def explain_times() -> Explanation:
     program = build_program(build_measured_program(*production_size()), chip)
     plan = plan_chaining([program] * study().model.evaluations, chip)
     times = (str(time).partition(": ") for time in plan.times)
-    summary = f"What the model that the study has in mind takes on {plan.chip} by each route: {model_text()}."
+    summary = f"The time that the model of the study takes on {plan.chip} by each route: {model_text()}."
     return Explanation("prediction", f"chaining {TIMES}", summary, tuple(Row(by, time) for by, _, time in times))
 
 

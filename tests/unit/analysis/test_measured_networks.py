@@ -42,7 +42,7 @@ half the 48.8 MiB of its file."""
 
 
 PRICED_LAST = ("depth_anything_small", "whisper_encoder", "encoder_decoder", "decoding_step")
-"""Networks that were priced for the first time when the model stood."""
+"""Networks that were priced for the first time when the model was complete."""
 
 
 def weights_of(graph: af.Graph) -> float:
