@@ -59,7 +59,7 @@ def as_html(shown: object) -> str:
     >>> as_html("ok\n  a < b")
     '<div><strong>ok</strong><pre>  a &lt; b</pre></div>'
     """
-    import html  # noqa: PLC0415 - loaded in notebooks alone
+    import html  # noqa: PLC0415 - loaded only in notebooks
 
     first, _, rest = cut_lines(str(shown).splitlines()).partition("\n")
     body = f"<pre>{html.escape(rest)}</pre>" if rest else ""

@@ -60,7 +60,7 @@ class AuditedOperation:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the two answers are the same; None where there is one alone."""
+        """Whether the two answers are the same; None where there is only one."""
         if self.planned is None or self.planned.preferred is None:
             return None
         return self.planned.preferred is self.predicted

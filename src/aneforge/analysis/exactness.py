@@ -1,4 +1,4 @@
-"""How sure a program's arithmetic is, layer by layer, from types and attributes alone: before any value goes in.
+"""How sure a program's arithmetic is, layer by layer, from types and attributes only: before any value goes in.
 
 A run may be less sure than this: sums that can pass the edge of the accumulator and infinite operands are seen in
 values only. Strict compiles and reports have their labels from here; the steps of a prepared program know the same.

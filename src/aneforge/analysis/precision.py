@@ -1,6 +1,6 @@
 """Which operations of a graph may lose more precision than a user expects.
 
-The documented estimate of the original system looks at operations alone, whatever the target. Where magnitudes of
+The documented estimate of the original system looks only at operations, whatever the target. Where magnitudes of
 inputs are given or promised, `ranges` is asked too: a result that can be infinite, or a sum that can pass the
 accumulator's edge, loses everything.
 """

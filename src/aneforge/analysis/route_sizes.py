@@ -115,7 +115,7 @@ def comparable() -> Iterable[RouteFigure]:
 
 
 def compare(figures: Sequence[RouteFigure]) -> SizeComparison | None:
-    """Return the comparison of one program on one chip; None where it was timed by one route alone."""
+    """Return the comparison of one program on one chip; None where it was timed by only one route."""
     measured = {figure.route for figure in figures}
     baseline = next((name for name in BASELINES if name in measured), None)
     own = [figure for figure in figures if figure.route == baseline]

@@ -71,7 +71,7 @@ def keeps_finite(node: Node) -> bool:
 
 
 def is_function(op: Op, operands: tuple[str, ...]) -> bool:
-    """Return whether an operation is a function of the single elements of one tensor alone."""
+    """Return whether an operation is a function of the single elements of only one tensor."""
     return Trait.ELEMENTWISE in op.traits and operands == ("x",)
 
 

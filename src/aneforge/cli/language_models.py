@@ -280,7 +280,7 @@ def export(
 ) -> None:
     """Write prefill and decode as functions of one package, over one file of weights.
 
-    A prompt is for --by-ranges alone, which chooses the forms of numbers by it.
+    A prompt is only for --by-ranges, which chooses the forms of numbers by it.
 
     Examples:
     aneforge llm export ./Qwen3-0.6B -t {new} -o qwen.mlpackage --context 512

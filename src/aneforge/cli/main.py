@@ -106,7 +106,7 @@ def whole_app() -> typer.Typer:
 
 
 def build_asked_app(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command line with the command that is asked for alone; anything but a command needs all of them.
+    """Return the command line with only the command that is asked for; anything but a command needs all of them.
 
     The framework reads the types of every parameter of every command that it is given.
     """

@@ -60,7 +60,7 @@ def plan(
 ) -> None:
     """Plan a language model on every chip: programs, bytes, legal lengths, time to the first token, tokens per second.
 
-    Settings alone are read. Times are predictions with the interval that should hold eight of ten measurements. The
+    Only settings are read. Times are predictions with the interval that should hold eight of ten measurements. The
     exit code is 1 where a chip does not run a context that was asked for.
 
     Examples:

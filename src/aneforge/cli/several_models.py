@@ -37,7 +37,7 @@ class Results(Generic[Made]):
         """Yield the number of every task that has a result, and the result.
 
         Raises:
-            AneforgeError: There is one model alone, and it cannot be read or refuses what is asked of it.
+            AneforgeError: There is only one model, and it cannot be read or refuses what is asked of it.
         """
         relay = Relay()
         answers = answer_all(self.tasks, self.cluster, relay)

@@ -1,4 +1,4 @@
-"""Progress for whoever waits: after a moment, on a terminal alone, and gone when the work is done."""
+"""Progress for the user who waits: after a moment, only on a terminal, and gone when the work is done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 0.7
 
 
 class Progress:
-    """Tells what is being done, once that takes longer than one waits gladly, and only to a terminal."""
+    """Prints what is being done, once that takes longer than users like to wait, and only on a terminal."""
 
     def __init__(self, what: str) -> None:
         self.text = what

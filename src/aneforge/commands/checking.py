@@ -238,7 +238,7 @@ def chips_in(some: Sequence[TargetReport], reports: Sequence[TargetReport]) -> s
 
 
 def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:
-    """Yield what is said of a model that runs on some of the targets alone, or on some of them as it is written."""
+    """Yield what is said of a model that runs only on some of the targets, or on some of them as it is written."""
     split, without = ([one for one in reports if one.runs == word] for word in (SPLIT, NO))
     as_it_is = len(reports) - len(split) - len(without)
     if len(reports) in (as_it_is, len(split), len(without)):

@@ -76,7 +76,7 @@ class Side:
 
     @property
     def every_operation(self) -> bool:
-        """It holds values of operations, not of outputs alone."""
+        """It holds values of operations, not only of outputs."""
         return self.name not in (ONNXRUNTIME, EXPECTED)
 
     @property

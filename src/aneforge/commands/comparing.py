@@ -88,7 +88,7 @@ class Comparison:
     marked: bool
     exactness: tuple[str, str]
     hidden: int
-    """Operations that fusion hides on one of the sides; none are looked for where a side has outputs alone."""
+    """Operations that fusion hides on one of the sides; none are looked for where a side has only outputs."""
     hazards: tuple[str, ...] = ()
     """The operations that made finite values infinite on a side, with the edge that they passed."""
     reference: str = ""

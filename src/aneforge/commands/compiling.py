@@ -181,7 +181,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
     subject, remarks = prepare_subject(subject, named, prepare or Preparation())
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
-    # Network descriptions alone reach the targets that run no MIL programs.
+    # Only network descriptions reach the targets that run no MIL programs.
     reached = route_to(chosen) if emit == "netplist" else subject.route(chosen)
     route = Route.MIL if emit in MIL_FORMS else reached
     if dump_phases is None:

@@ -30,9 +30,9 @@ class TargetDiff:
     before: Counts
     after: Counts
     new: tuple[Finding, ...]
-    """Findings of the second report alone."""
+    """Findings that only the second report has."""
     gone: tuple[Finding, ...]
-    """Findings of the first report alone."""
+    """Findings that only the first report has."""
     latency: tuple[float | None, float | None]
     """Microseconds, before and after."""
     segments: tuple[int, int]

@@ -74,7 +74,7 @@ def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for e
 def explain_name(name: str) -> Explanation | None:
     """Return what is known of a hardware field, a chip, a target, an operation, a pass, a route or a validator.
 
-    None where nothing of these has the name; what a name alone may be is looked for in this order, so that modules
+    None where nothing of these has the name; what a bare name may be is looked for in this order, so that modules
     which only the later ones need are loaded when it comes to them.
     """
     key = name.casefold()
@@ -143,7 +143,7 @@ def explain_source(name: str) -> Explanation | None:
 
 
 def explain_step(name: str) -> Explanation | None:
-    """Return a pass of the compiler or a route by its name alone; None for anything else.
+    """Return a pass of the compiler or a route by its name only; None for anything else.
 
     A pass has a file of its name, so that nothing of the compiler is loaded to find that a name is none.
     """
@@ -176,7 +176,7 @@ def explain_term(word: str) -> Explanation:
 
 def every_name() -> Iterator[str]:
     """Yield every name that can be explained by itself."""
-    from aneforge.commands.explained_names import foreign_names, mil_names  # noqa: PLC0415 - for unknown names alone
+    from aneforge.commands.explained_names import foreign_names, mil_names  # noqa: PLC0415 - only for unknown names
     from aneforge.ops.table import names  # noqa: PLC0415 - as above
 
     yield from spellings()

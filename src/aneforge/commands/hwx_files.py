@@ -79,7 +79,7 @@ def diff(first: Path, second: Path) -> tuple[Difference, ...]:
 
 
 def differing_texts(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
-    """Yield the places that are in one alone, or have other texts."""
+    """Yield the places that are only in one, or have other texts."""
     for place in dict.fromkeys((*first, *second)):
         if first.get(place) != second.get(place):
             yield Difference(place, first.get(place), second.get(place))
@@ -132,7 +132,7 @@ def describe_rest(container: Container) -> Iterator[tuple[str, str]]:
 
 
 def differing_identifications(first: list[str], second: list[str]) -> Iterator[Difference]:
-    """Yield the lines that one compiler alone says of itself."""
+    """Yield the lines that only one compiler writes about itself."""
     matcher = difflib.SequenceMatcher(None, first, second, autojunk=False)
     for tag, low, high, other_low, other_high in matcher.get_opcodes():
         if tag == "equal":

@@ -1,7 +1,7 @@
 """Several models of one command: one after the other here, or by the workers of a cluster, with the same answers.
 
 A task is everything that a process needs to answer for one model, as plain values. A model that cannot be read is the
-answer of that model alone: the others go on.
+answer of only that model: the others go on.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from aneforge.targets.names import known_as, title_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from typing_extensions import TypeIs  # of the type checker alone
+    from typing_extensions import TypeIs  # only for the type checker
 
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
@@ -74,7 +74,7 @@ class Subject:
         return (*self.remarks, *self.half.notes)
 
     def route(self, target: Target) -> Route:
-        """Return how a target is reached: network descriptions alone reach those that run no MIL programs."""
+        """Return how a target is reached: only network descriptions reach those that run no MIL programs."""
         return route_to(target) if self.format == ModelFormat.NETPLIST else Route.MIL
 
 

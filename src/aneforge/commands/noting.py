@@ -62,7 +62,7 @@ def refusal_text(refusal: AneforgeError) -> str:
 
 
 def fold_lines(findings: Sequence[str], target: str) -> tuple[str, ...]:
-    """Return findings, those that differ in their place alone reported once, with a count of the others.
+    """Return findings, those that differ only in their place reported once, with a count of the others.
 
     A finding is its rule, its severity, the operation, the place, the target, and what is wrong:
     `ANE-… reject: relu at … on …: …`. Values that were seen are in the last part, so that none is hidden.

@@ -160,7 +160,7 @@ class Reducing:
         """Return the smallest part that was found."""
         candidates = [node for node in self.graph.nodes if node.op.name not in PLACEHOLDERS]
         for node in candidates:
-            # The last operation alone, then with ever more of what it reads.
+            # The last operation by itself, then with more and more of what it reads.
             whole = behind(node)
             for kept in nearest_first(node, whole):
                 part = self.part(node, kept)

@@ -1,4 +1,4 @@
-"""What fp16 does to a model: found from operations alone, bounded by ranges, or seen in sample values.
+"""What fp16 does to a model: found from the operations, bounded by ranges, or seen in sample values.
 
 Intervals bound values from above, and widely: that no edge is passed is a proof for all inputs within the ranges, that
 one can be passed is none. How many bits small products lose is no question of upper bounds: only samples show it.
@@ -284,7 +284,7 @@ def views_of(*, sampled: bool, bounded: bool, deep: bool) -> tuple[View, ...]:
 
 
 def by_operations(graph: Graph) -> Risk:
-    """Return what operations alone show."""
+    """Return what the operations show by themselves."""
     found = find_precision_risks(graph)
     if not found:
         return Risk(UNKNOWN, "no ranges and no sample inputs were given, so nothing is known of magnitudes")

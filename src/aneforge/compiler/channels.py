@@ -59,7 +59,7 @@ def following(layer: Layer, known: Mapping[str, int | None]) -> int | None:
 
 
 def core_channel_axis(layer: Layer) -> int | None:
-    """Return the axis of a layer's output channels, before its epilogue, from the layer alone."""
+    """Return the axis of a layer's output channels, before its epilogue, from only the layer."""
     rank = layer.core_types[0].rank
     match layer.kind.name:
         case "convolution" | "deconvolution":

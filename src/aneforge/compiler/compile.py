@@ -223,7 +223,7 @@ def route_to(target: Target) -> Route:
 def lowered(retargeted: Retargeted, target: Target, lower: Callable[[Graph, Target], Program] = lower) -> Program:
     """Return the program of a converted graph before any pass, with a note of everything that the target does not have.
 
-    What it has, and every program has in several layers, is listed among the changes alone.
+    What it has, and every program has in several layers, is listed only among the changes.
     """
     decomposed = {(report.op, report.location) for report in retargeted.verdict.decompose}
     notes = [

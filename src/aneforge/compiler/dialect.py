@@ -1,10 +1,10 @@
 """The dialects of the engines: which operations of a graph are layers of a target, on each of the two routes.
 
 The ordinary route is that of MIL programs: what a model runs is what its MIL says, so an operation that MIL has in
-other forms alone is not taken as it is here either, unless both have the same bits. The direct route is that of network
-descriptions, which alone reaches the two oldest families; those engines have no native reshape, broadcast or divide. A
-reshape runs there if it is a flatten, a broadcast is a product with ones along the channels and an addition of zeros
-along other axes, and a division is a product with a reciprocal that was rounded to fp16 beforehand.
+other forms only is not taken as it is here either, unless both have the same bits. The direct route is that of network
+descriptions, the only one that reaches the two oldest families; those engines have no native reshape, broadcast or
+divide. A reshape runs there if it is a flatten, a broadcast is a product with ones along the channels and an addition
+of zeros along other axes, and a division is a product with a reciprocal that was rounded to fp16 beforehand.
 """
 
 from __future__ import annotations

@@ -17,6 +17,6 @@ SPATIAL, CHANNELS = "ANE-EXTENT-001", "ANE-EXTENT-002"
 
 
 def only_moves(layer: Layer) -> bool:
-    """Return whether a layer moves data and may do so with any length; a slice reads its part alone on any unit."""
+    """Return whether a layer moves data and may do so with any length; a slice reads only its part on any unit."""
     moves = layer.engine is Engine.DMA or layer.kind.name == "slice"
     return moves and decision("oversize_tensors").text() == "may be moved"

@@ -1,7 +1,7 @@
 """A graph for one target: what is native stays, what is not is rebuilt from operations that are, or refused.
 
-The ordinary route is that of MIL programs. The direct route is that of network descriptions, which alone reaches the
-two oldest families of the compiler's enumeration; they have fewer operations, and other forms of some.
+The ordinary route is that of MIL programs. The direct route is that of network descriptions, the only one that reaches
+the two oldest families of the compiler's enumeration; they have fewer operations, and other forms of some.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def without_split(finding: Finding, target: Target) -> Finding:
 
 
 def stopped_by(refusal: NotSupportedError, findings: Sequence[Finding]) -> Sequence[Finding]:
-    """Return the findings about the axis that cannot be cut; all of them where none is about it alone."""
+    """Return the findings about the axis that cannot be cut; all of them where none is only about it."""
     return [one for one in findings if one.seen == refusal.length] or findings
 
 

@@ -54,7 +54,7 @@ def through_crop(values: Array) -> Array:
 def after_slicing(part: Array, begins: Sequence[int], target: Target, through: Crop = through_crop) -> Array:
     """Return a slice as it comes out, given where it begins along each axis of what it was cut from.
 
-    Integers and bool are copied: the crop was seen for fp16 alone.
+    Integers and bool are copied: the crop was seen only for fp16.
     """
     inside = [name for name, begin in zip(CROPPED_AXES, reversed(begins), strict=False) if begin]
     crops = np.issubdtype(part.dtype, np.floating) and any(switch(target, name) for name in inside)

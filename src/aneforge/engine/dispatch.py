@@ -194,7 +194,7 @@ class Arithmetic:
         return doubtful_numbers(self.op.name, tuple(sorted(attributes.items())))
 
     def takes(self, operands: OperandArrays) -> bool:
-        """Return whether the arithmetic is for such operands; that of most operations is for real numbers alone."""
+        """Return whether the arithmetic is for such operands; that of most operations is only for real numbers."""
         return self.op.name in ANY_TYPE or has_real(operands)
 
     def in_order(self, operands: OperandArrays) -> list[Array | tuple[Array, ...] | None]:

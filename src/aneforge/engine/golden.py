@@ -8,7 +8,7 @@ and attention have files of their own beside this one; `dispatch` finds the arit
 **Multiply and accumulate** (convolution, matmul, linear). Exact on every chip with published figures:
 
 1. An operand is read as `rounding.decode_operand` says.
-2. A product whose exponents add to −17 or less contributes nothing. The decision looks at exponents alone: a product of
+2. A product whose exponents add to −17 or less contributes nothing. The decision looks only at exponents: a product of
    almost 2^-15 can vanish, one of 2^-16 can stay.
 3. Any other product is exact (22 bits) and then rounded to a multiple of 2^-16.
 4. The sum is exact fixed point: 15 bits before the point, 16 after it. It starts at the bias, rounded to 2^-16. From
@@ -16,12 +16,12 @@ and attention have files of their own beside this one; `dispatch` finds the arit
 5. The result is the sum, rounded to fp16; a sum that rounds to 2^15 is infinite too.
 
 Evidence: 1 to 5 together give the published errors of `commands/data/fingerprints.toml` to twelve digits, and 2 and 3
-follow from those figures alone. Measured directly: the edge (32,752 passes, 32,768 does not, for every length tried),
+follow only from those figures. Measured directly: the edge (32,752 passes, 32,768 does not, for every length tried),
 exponent 31 on two late chips, and the bias as the start of the sum on the last one. Rejected by the figures, each
-alone: normalised or flushed subnormals, ties to even anywhere, another threshold of step 2, sums in fp32 or fp16.
+by itself: normalised or flushed subnormals, ties to even anywhere, another threshold of step 2, sums in fp32 or fp16.
 
 In which order sums pass the edge is not known; here it is the order of the terms, channels first. Where the sum of the
-magnitudes stays below 2^15 no order can pass it, and the result does not depend on that choice: `Sum.reach` tells.
+magnitudes stays below 2^15 no order can pass it, and the result does not depend on that choice: `Sum.reach` says so.
 """
 
 from __future__ import annotations
@@ -373,7 +373,7 @@ def winograd_convolution(x: Array, weight: Array, bias: Array | None = None, *, 
     so. Kernel and data are transformed along the width, each value rounded once to fp16; the three rows of the kernel
     are summed directly; the four sums are combined in the accumulator. Modelled, because it is not measured: odd widths
     (the last tile is cut), other padding, where the bias enters (here the combined sum starts from it), and the edge,
-    which is looked at in the combined sums alone although a transformed sum can pass it earlier.
+    which is looked at only in the combined sums, although a transformed sum can pass it earlier.
     """
     return round_out(winograd_total(x, weight, bias, pad=pad))
 

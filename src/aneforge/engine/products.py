@@ -2,7 +2,7 @@
 
 The sums are those of `golden`. A convolution has three forms: *scaling* for a 1×1 kernel on one input channel,
 *winograd* for the kernels that the target's data and the choices name, *direct* for all others. The compiler chooses;
-`form_of` is the choice by target and shape for whoever runs an operation alone.
+`form_of` is the choice by target and shape for code that runs an operation by itself.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class IterableSource:
 
     @property
     def identity(self) -> str:
-        """Its type and length alone: what it will give is not known before it is read."""
+        """Only its type and length: what it will give is not known before it is read."""
         return f"iterable {self.name} {self.count} {self.labels}"
 
     def shards(self, size: int, done: Container[int]) -> Iterator[Shard]:

@@ -25,7 +25,7 @@ class ChipAnswer(msgspec.Struct, frozen=True, array_like=True):
 
     answer: Answer
     error: float | None
-    """The largest distance from float32; None without a reference, or where one side alone is finite."""
+    """The largest distance from float32; None without a reference, or where only one side is finite."""
     relative: float | None
     """That, divided by the largest magnitude of float32."""
     finite: bool

@@ -271,7 +271,7 @@ def flip_of(one: SampleResult, sides: Sequence[Side]) -> Flip | None:
 
 
 def largest_error(one: SampleResult) -> float:
-    """Return the largest error of a chip for a sample; one that is finite on one side alone is the largest of all."""
+    """Return the largest error of a chip for a sample; one that is finite on only one side is the largest of all."""
     if one.reference is None:
         return 0.0
     return max(float("inf") if chip.error is None else chip.error for chip in one.chips)

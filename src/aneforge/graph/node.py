@@ -41,8 +41,7 @@ NOTHING: MappingProxyType[str, Never] = MappingProxyType({})
 class Output:
     """One value that a node gives. Operands of other nodes refer to it.
 
-    A copy of it is itself. It is not pickled alone: two that share a node would come back sharing nothing, so it is the
-    graph that is pickled.
+    A copy of it is itself. Pickle the graph, not single outputs: two that share a node would come back sharing nothing.
     """
 
     __slots__ = ("index", "node")

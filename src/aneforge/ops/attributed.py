@@ -100,7 +100,7 @@ class Attributed:
 
 @dataclass(frozen=True, slots=True)
 class AttributeReader(Attributed):
-    """Reads attributes that come alone, without the node, layer or call that has them."""
+    """Reads attributes that come by themselves, without the node, layer or call that has them."""
 
     attributes: Mapping[str, AttributeValue]
 

@@ -1,6 +1,6 @@
 """Weights without values: a shape, an element type and an encoding, known before any file of weights is read.
 
-What looks at shapes and bytes alone takes them: rules, cost, memory plans, the text of a graph. They hold no memory,
+What looks only at shapes and bytes takes them: rules, cost, memory plans, the text of a graph. They hold no memory,
 however large the weight is, and whoever asks for a value gets an error that names the weight. What a pass makes of one
 (a transposed matrix, a part of a vocabulary) is another one, and equal where the same was made of the same.
 """

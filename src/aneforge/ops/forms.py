@@ -80,7 +80,7 @@ def unary(
 ) -> Op:
     """Return an operation on every element of `x` by itself.
 
-    `check` takes the type of `x` and the attributes by name, and raises what the domain of each alone cannot.
+    `check` takes the type of `x` and the attributes by name, and raises what the domain of a single one cannot.
     """
     sampled = tuple(dtypes)
     details["traits"] = ELEMENTWISE | details.get("traits", frozenset())

@@ -37,9 +37,9 @@ class OperandKind(StrEnum):
     EITHER = "either"
     """A tensor computed at run time, or a constant."""
     CONSTANT = "constant"
-    """A constant alone."""
+    """Only a constant."""
     TENSOR = "tensor"
-    """A tensor computed at run time alone."""
+    """Only a tensor computed at run time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def written_form(
     threshold: Threshold | None = None,
     baseline: Report | None = None,
 ) -> str | bytes:
-    """Return a report in one of its forms; the model file is needed for its copy with verdicts alone.
+    """Return a report in one of its forms; the model file is needed for only its copy with verdicts.
 
     >>> import aneforge as af
     >>> from aneforge.report import check

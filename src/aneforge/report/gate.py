@@ -232,7 +232,7 @@ def word_of(finding: Finding, asked: Threshold) -> str | None:
 
 
 def find_doubted_findings(report: Report, asked: Threshold) -> set[tuple[object, ...]]:
-    """Return the findings that do not count for their evidence alone."""
+    """Return the findings that do not count only because of their evidence."""
     return {
         counted_key(finding)
         for target in report.targets

@@ -194,7 +194,7 @@ def shop_message(report: Report, finding: Finding, targets: Collection[str] = ()
 
 
 def join_numbers(texts: Sequence[str]) -> str:
-    """Return texts that differ in numbers alone as one, with ranges; nothing where they differ in more.
+    """Return texts that differ only in numbers as one, with ranges; nothing where they differ in more.
 
     >>> join_numbers(["7 of 4 to 9 µs", "7 of 12 to 3 µs"]), join_numbers(["a", "a"]), join_numbers(["a", "b"])
     ('7 of 4-12 to 3-9 µs', 'a', '')

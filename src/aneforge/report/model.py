@@ -1,6 +1,6 @@
 """The report of a model: plain, frozen, ordered data that every written form is made of.
 
-It holds numbers, words, findings and their evidence alone, so that JSON keeps all of it and two reports can be compared
+It holds only numbers, words, findings and their evidence, so that JSON keeps all of it and two reports can be compared
 by value. Nodes are named by their place in `Report.nodes`, which is the order of the graph.
 """
 
@@ -380,8 +380,8 @@ class Divergence:
     differences: tuple[Difference, ...]
     """Strongest first."""
     word: str = ""
-    """same: equal bits for all inputs within the ranges, as far as is known. may differ: for some of them, or on
-    silicon alone. differs: for the sample inputs, on the exact engine."""
+    """same: equal bits for all inputs within the ranges, as far as is known. may differ: for some of them, or
+    only on silicon. differs: for the sample inputs, on the exact engine."""
     differing: int | None = None
     """Elements of outputs whose bits differ for the sample inputs; None where there are none."""
     elements: int | None = None

@@ -92,7 +92,7 @@ class Subject(Protocol):
 
     @property
     def constants(self) -> Mapping[str, Sequence[Constant]]:
-        """The operands that are constants, by name; a rule looks at their types and encodings alone."""
+        """The operands that are constants, by name; a rule looks only at their types and encodings."""
         ...
 
     @property

@@ -1,7 +1,7 @@
 """A pause after a device failed to compile: its compiler is a service that other programs use, and it is not hammered.
 
 ANEFORGE_COMPILE_BACKOFF is how many seconds it lasts (15), ANEFORGE_DISABLE_COMPILE_BREAKER switches it off. It
-concerns devices alone: what is compiled here troubles nobody. The third variable of the documentation,
+concerns only devices: what is compiled here affects no other process. The third variable of the documentation,
 ANEFORGE_COMPILE_BREAKER_STRICT, is not read: no source says what it means.
 """
 

@@ -149,7 +149,7 @@ class DeviceProgram(Protocol):
         """Give a port of an operation of another program the memory of a port of this one's first.
 
         Before the first execution of the other. The memory stays as long as one of the programs does.
-        Where added operations have a limited number of ports, the first operation alone takes memory.
+        Where added operations have a limited number of ports, only the first operation takes memory.
         """
         ...
 

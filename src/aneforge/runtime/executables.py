@@ -134,7 +134,7 @@ class SoftwareEngine(HostBuffers):
 
     @cached_property
     def ready(self) -> Prepared:
-        """The program with everything done that depends on it alone, once it is first needed."""
+        """The program with everything done that depends only on it, once it is first needed."""
         return prepare(self.program)
 
     @property

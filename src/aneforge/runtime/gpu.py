@@ -46,7 +46,7 @@ class CudaEngine(HostBuffers):
 
     @cached_property
     def ready(self) -> Prepared:
-        """The program with everything done that depends on it alone, as on the CPU."""
+        """The program with everything done that depends only on it, as on the CPU."""
         return prepare(self.program)
 
     @cached_property

@@ -66,7 +66,7 @@ class ModelBase:
         """The graph that it was compiled from, rescaled and its weights encoded as asked for, as exporters take it.
 
         Raises:
-            GraphError: The model was read from a file, which holds the program alone.
+            GraphError: The model was read from a file, which holds only the program.
         """
         if self.source is None:
             raise GraphError(
@@ -143,7 +143,7 @@ class ModelBase:
 
     @cached_property
     def exactness(self) -> Label:
-        """How sure the numbers are, from the program alone; `last_label` is for the values that went in last."""
+        """How sure the numbers are, from the program only; `last_label` is for the values that went in last."""
         return self.loaded.executable.label
 
     @property

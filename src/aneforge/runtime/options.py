@@ -57,7 +57,7 @@ class Level(StrEnum):
     COST = "cost"
     """Choose among forms of the graph by the cost model."""
     TRIED = "tried"
-    """As above, among those alone whose error was tried and found small."""
+    """As above, only among those whose error was tried and found small."""
 
     @property
     def chooses(self) -> bool:

@@ -30,7 +30,7 @@ class Family(IntEnum):
 class LegalityFamily(IntEnum):
     """`mlir::anec::Family`: what the compiler compares an operation's floor with.
 
-    It decides legality alone; limits, routes and costs come from a target's own parameters. The M4's targets
+    It decides only legality; limits, routes and costs come from a target's own parameters. The M4's targets
     read A15 here and have the limits of A16.
 
     >>> from aneforge.targets import resolve

@@ -1,7 +1,7 @@
 """Names of targets, chips and families as users write them, looked up without asking which machine this is.
 
 Nothing is guessed: an unknown name is an error with the nearest names. Where a chip and a family have one name, as with
-A14, the name alone is the chip, which is what a shop calls so; the family has `family:` before it.
+A14, the name without a prefix is the chip, as shops call it; the family has `family:` before it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def chip_readings() -> Mapping[str, Chip]:
 def family_readings() -> Mapping[str, str]:
     """Return every family name, documented or of the compiler's enumeration, with a target that stands for it.
 
-    A documented family has its representative; a family of the compiler's alone (A17, A18) has the first target of
+    A documented family has its representative; a family of only the compiler (A17, A18) has the first target of
     the tier of that name.
     """
     data = database()

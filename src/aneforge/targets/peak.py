@@ -137,7 +137,7 @@ def cores_of(clock: Clock) -> int:
     """Return the cost model's core count of a curve.
 
     Raises:
-        NoDataError: The curve is one of clocks alone.
+        NoDataError: The curve has only clocks.
     """
     if clock.cores is None:
         raise NoDataError(f"the curve {clock.curve} gives no number of cores")

@@ -231,7 +231,7 @@ class Target:
         return {"hal": self.hal, "limit": self.limits, "datapath": self.datapath, "geometry": self.geometry}
 
     def fact(self, name: str) -> Fact:
-        """Return any single value of the database with its evidence, by its name or another name of it alone.
+        """Return any single value of the database with its evidence, by its name or another name of only that one.
 
         Names are unique over the single values (`facts`), the streams and the fields of all groups.
 

@@ -18,7 +18,7 @@ __all__ = ["hold_interrupts"]
 def hold_interrupts() -> Generator[None]:
     """Let an interrupt from the keyboard wait until the block is done; a second one ends the block at once.
 
-    Python gives signals to the main thread alone, so that in another one there is nothing to hold.
+    Python gives signals only to the main thread, so that another one has nothing to hold.
 
     >>> import signal
     >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have switched it off

@@ -54,7 +54,7 @@ class OptimizerOptions:
         """Return an optimiser on the host.
 
         Raises:
-            GraphError: It exists on the engine alone.
+            GraphError: It exists only on the engine.
         """
         decay, clip = self.weight_decay, self.clip_norm
         if self.name == "sgd":
@@ -72,7 +72,7 @@ class OptimizerOptions:
         """Return an optimiser on the engine.
 
         Raises:
-            GraphError: It exists on the host alone, or an option does.
+            GraphError: It exists only on the host, or an option does.
         """
         host_only = {"momentum": self.momentum, "weight_decay": self.weight_decay}
         for option, value in host_only.items():

@@ -1,7 +1,7 @@
 """The documented warning of trained convolutions: loss-scaled values that a slice of the width makes infinite.
 
-Warn-only, as documented. The families are those whose `width_slice_crop_x16` is set; the training guide names the first
-of them alone, measurements also the next one.
+Warn-only, as documented. The families are those whose `width_slice_crop_x16` is set; the training guide names only the
+first of them, measurements also the next one.
 """
 
 from __future__ import annotations

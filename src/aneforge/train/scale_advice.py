@@ -168,7 +168,7 @@ def advise_alone(
     place: Place,
     gradient_limit: float = FP16_MAX,
 ) -> LossScaleAdvice:
-    """Return the advice from programs that are compiled for it alone.
+    """Return the advice from programs that are compiled only for it.
 
     Raises:
         GraphError: An input has no value, or one that does not fit.

@@ -1,4 +1,4 @@
-"""The two programs of a training run: a step, forward and backward in one, and the forward pass alone.
+"""The two programs of a training run: a step, forward and backward in one, and only the forward pass.
 
 Weights are inputs of both, so that each is compiled once.
 """
@@ -160,7 +160,7 @@ def build_programs(
 
 
 def compile_forward(name: str, result: Tensor, target: TargetLike, backend: str | Backend | None) -> FedProgram:
-    """Compile the forward pass alone.
+    """Compile only the forward pass.
 
     What it warns of, the step said already, of which it is a part; the report lists the warnings of both.
 

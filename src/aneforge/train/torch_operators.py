@@ -1,6 +1,6 @@
 """What torch operators are taken apart into before a training step is traced: forms whose gradients the engine has.
 
-Kernels are inputs of the program, and the engine convolves with constants alone: convolutions and pooling are taken
+Kernels are inputs of the program, and the engine convolves only with constants: convolutions and pooling are taken
 apart into products with patches. Nor does it take integers: indices of classes or of rows of a table are fed as fp16
 numbers, which hold them exactly up to 2,048, and compared with the numbers of all classes.
 """

@@ -150,5 +150,5 @@ def find_chosen_places(layer: Layer, call: Call, source: Value) -> Places | None
 
 
 def of_zeros_and_ones(weights: Array) -> bool:
-    """Return whether weights are zeros and ones alone."""
+    """Return whether weights are only zeros and ones."""
     return bool(((weights == 0) | (weights == 1)).all())

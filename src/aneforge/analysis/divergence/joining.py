@@ -122,7 +122,7 @@ def permutation(stage: Stage) -> tuple[int, ...]:
 
 
 def activations(slots: tuple[Stage, ...]) -> bool:
-    """Return whether slots hold functions of single elements alone, the same for all channels, and transposes."""
+    """Return whether slots hold only functions of single elements, the same for all channels, and transposes."""
     return all(
         stage.kind.name == TRANSPOSE or (not stage.operands and Slot.POST_ACTIVATION in stage.kind.fills)
         for stage in slots

@@ -57,7 +57,7 @@ def predict_fp16_divergence(
     `ios17.reduce_sum`). `shape` is that of what is read, `begin` where a slice begins along each axis of it, counted
     from the end where it is negative. `max_abs` bounds what is read. The answer is that of `divergence` on a graph of
     that operation alone: saturation, round1, ulp1 and none as documented, and roundings, approximation and elements
-    for what the documented verdicts do not name, such as Winograd. It counts what is known of silicon alone, too.
+    for what the documented verdicts do not name, such as Winograd. It also counts what is known only of silicon.
 
     >>> from aneforge.targets import Family
     >>> str(predict_fp16_divergence("slice_by_size", (1, 8), Family.A13, Family.A16, begin=(0, 2)))

@@ -6,7 +6,7 @@ elements goes below parts and shapes, parts that lie side by side are joined aga
 lie in rows, the last axis innermost, so that a part along one axis is a part of every row of a table with two axes.
 
 Elements that are brought to any other places are known by these places, counted in what they come from at last. That
-costs memory, so transposes alone are only remembered; they are looked through where something else is gathered.
+costs memory, so transposes by themselves are only remembered; they are looked through where something else is gathered.
 """
 
 from __future__ import annotations

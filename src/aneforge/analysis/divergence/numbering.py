@@ -299,7 +299,7 @@ class Numbering:
         return self.number(("result", self.number((key, operands, PLAIN)), 0))
 
     def activated(self, key: Key, operand: str, flowing: int, shape: tuple[int, ...]) -> int:
-        """Return the number of a function of single elements that has one operand alone."""
+        """Return the number of a function of single elements that has only one operand."""
 
         def made(inner: tuple[int, ...]) -> int:
             return self.number(("result", self.number((key, ((operand, *inner),), PLAIN)), 0))

@@ -111,7 +111,7 @@ def reads_absent(layer: Layer) -> bool:
 
 
 def shares_along(layer: Layer) -> int | None:
-    """Return the axis along which the results of a layer are shares of a whole; None for all but a softmax alone."""
+    """Return the axis along which a layer's results are shares of a whole; None for all but a softmax without slots."""
     call = None if layer.kind.name == GAIN_OFFSET else call_of_layer(layer)
     if call is None or call.op != "softmax" or layer.epilogue:
         return None
@@ -157,7 +157,7 @@ def get_known_ref(
 
 
 def product(layer: Layer, call: Call, situation: Situation, target: Target) -> Found:
-    """Return the range of a product: an offset alone after it starts the sum, a gain there works on the sum.
+    """Return the range of a product: an offset without a gain after it starts the sum, a gain there works on the sum.
 
     Activations beyond the times-16 encoding, where int8 weights need it, make any sum infinite.
     """

@@ -146,7 +146,7 @@ def limit_by_length(situation: Situation, known: Mapping[str, Length]) -> float:
     """Return what the magnitude of numbers by the length of their row cannot pass; infinite for anything else.
 
     A number that is large for its row is held by the length; one whose square is lost there, by the range of the
-    length alone.
+    length only.
     """
     if situation.op not in ("mul", "real_div"):
         return math.inf

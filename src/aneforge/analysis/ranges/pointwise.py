@@ -69,7 +69,7 @@ def cast_ends(situation: Situation, dtype: str) -> Range:
 
 
 class Attributes:
-    """Attributes beside a key that names them: a cache looks at the key alone."""
+    """Attributes beside a key that names them: a cache looks only at the key."""
 
     def __init__(self, values: Mapping[str, AttributeValue]) -> None:
         self.values = values
@@ -181,7 +181,7 @@ def reciprocal_table() -> tuple[Array, Array]:
 def powers(situation: Situation) -> Range:
     """Return the range of x to the power y: |x| to it is bounded by its corners, and what is not a number is 0.
 
-    A negative x has a power that is whole alone, of either sign unless all powers are known to be even.
+    A negative x has only a power that is an integer, of either sign unless all powers are known to be even.
     """
     x, y = situation.range("x"), situation.range("y")
     least = 0.0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))

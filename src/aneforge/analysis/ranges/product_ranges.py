@@ -60,7 +60,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of sums, not yet added: bounds of the exact sum, of its positive and of its negative terms alone."""
+    """The terms of sums, not yet added: bounds of the exact sum, of only its positive and only its negative terms."""
 
     low: Array
     high: Array

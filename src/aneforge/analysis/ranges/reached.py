@@ -1,6 +1,6 @@
 """How far the sums of a product reached for the values of a sample, whatever the order in which terms are added.
 
-No partial sum is beyond that of the positive terms alone, or of the negative ones alone. Both follow from two sums: of
+No partial sum is beyond that of only the positive terms, or of only the negative ones. Both follow from two sums: of
 the terms, and of their magnitudes. The ranges of what a product reads bound them too, as if all elements were as large
 as the largest; a sample knows better.
 """
@@ -67,7 +67,7 @@ def numbers(ref: Ref, values: Mapping[str, Array]) -> Array:
 
 
 def start_of(layer: Layer) -> Array:
-    """Return where sums start: at an offset alone directly after the product, else at 0."""
+    """Return where sums start: at an offset without a gain directly after the product, else at 0."""
     stages, rank = layer.epilogue.stages, layer.core_types[0].rank
     if not stages or stages[0][0] is not Slot.GAIN_OFFSET:
         return np.zeros(())

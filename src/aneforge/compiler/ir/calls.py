@@ -126,7 +126,7 @@ def op_of_layer(layer: Layer) -> str:
 def call_of_kind(kind: Kind, attributes: Mapping[str, AttributeValue], extents: tuple[int, ...]) -> Call | None:
     """Return the call of a kind on a tensor of given extents, as it stands in a slot; None for gain and offset.
 
-    Extents matter to a resizing alone.
+    Extents matter only to a resizing.
     """
     if kind.name == "resize":
         return resize(attributes, extents)

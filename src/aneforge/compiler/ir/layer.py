@@ -112,7 +112,7 @@ EMPTY = Epilogue()
 VERIFIED = "found_right"
 """Where a layer notes that the verifier passed it."""
 KNOWN = ("name", "bottoms", "core_types", "computed_types", VERIFIED)
-"""What a layer computes of itself once; all of it holds for a layer that differs in its choices or segment alone."""
+"""What a layer computes of itself once; all of it holds for a layer that differs only in its choices or segment."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

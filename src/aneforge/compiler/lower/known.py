@@ -26,7 +26,7 @@ MOST_ELEMENTS = 2**24
 
 
 def fold(emit: Emitter) -> tuple[Ref, ...] | None:
-    """Return the results of an operation on constants alone, where its element type holds them without rounding."""
+    """Return the results of an operation on constants only, where its element type holds them without rounding."""
     node = emit.node
     known = not any(isinstance(ref, Value) for argument in emit.operands.values() for ref in each(argument))
     stored = node.op.category is Category.QUANTISATION  # a weight that is stored compressed stays so

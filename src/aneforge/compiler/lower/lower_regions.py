@@ -81,7 +81,7 @@ def split(emit: Emitter) -> tuple[Ref, ...]:
 
 
 def concat(emit: Emitter) -> tuple[Ref, ...]:
-    """Lower a join; one tensor alone is copied, for a layer joins two or more."""
+    """Lower a join; a single tensor is copied, for a layer joins two or more."""
     values = emit.refs("values")
     if len(values) == 1:
         return (emit.add("identity", {"x": values[0]}),)

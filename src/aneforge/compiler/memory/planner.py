@@ -290,7 +290,7 @@ class Planner:
         )
 
     def may_go_over(self, root: str) -> str | None:
-        """Return a tensor in scratch that one may rewrite: its writer reads it last, and alone."""
+        """Return a tensor in scratch that one may rewrite: its writer is its only reader and its last."""
         writer = self.program.producers[root]
         step = self.schedule.step_of[writer.name]
         if len(self.lives.together(root)) > 1:

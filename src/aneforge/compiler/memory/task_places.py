@@ -93,7 +93,7 @@ class Exchange:
     """The place of a copy that exchanges channels with another axis."""
 
     with_rows: TaskPlace | None = None
-    """Where they are exchanged with rows, by strides alone."""
+    """Where they are exchanged with rows, by strides only."""
     with_columns: Chain | None = None
 
 
@@ -240,7 +240,7 @@ def chain_of(layer: Layer) -> ChainWork | None:
     kind, stage = layer.kind.name, layer.epilogue.transpose
     turned = () if stage is None else stage.integers("perm")
     add = CHAINS.get(kind)
-    if (add is None and not turned) or not layer.bottoms:  # what reads constants alone has no tensor to place
+    if (add is None and not turned) or not layer.bottoms:  # what reads only constants has no tensor to place
         return None
     if any(value.rank > MOST_AXES for value in (*layer.bottoms, layer.result)):
         return None
@@ -590,7 +590,7 @@ def exchanges_of(source: Sizes, result: Sizes, order: tuple[int, ...], on_chip: 
 def exchanged_axes(source: Sizes, result: Sizes, order: tuple[int, ...]) -> tuple[str, ...] | None:
     """Return with which axes channels are exchanged, one after the other, to transpose a tensor or change its shape.
 
-    Tensors are given by channels, rows and columns; without an order it is the shape alone that changes. None where no
+    Tensors are given by channels, rows and columns; without an order only the shape changes. None where no
     exchanges do that.
 
     >>> exchanged_axes((6, 10, 40), (6, 40, 10), (0, 1, 3, 2)), exchanged_axes((6, 1, 1), (1, 1, 6), ())

@@ -30,7 +30,7 @@ def route(extent: int, threshold: Value | None) -> str:
 
 
 def choose(layer: Layer, threshold: Value | None) -> Layer:
-    """Return a reduction with its route; one over the last axis alone also with the rows that become channels."""
+    """Return a reduction with its route; one over only the last axis also with the rows that become channels."""
     shape, gone = layer.operand("x").type.shape, list_reduced_axes(layer)
     made = layer.choosing(route=route(max((shape[axis] for axis in gone), default=0), threshold))
     if gone != (len(shape) - 1,) or not isinstance(threshold, int):

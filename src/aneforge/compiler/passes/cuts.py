@@ -196,7 +196,7 @@ def deconvolution_cut(layer: Layer, axis: int) -> Cut | None:
 def output_channel_cut(layer: Layer, axis: int) -> Cut:
     """Cut along the output channels, which are an axis of the weights.
 
-    Groups stay whole, and each part reads the channels of its groups alone.
+    Groups stay whole, and each part reads only the channels of its groups.
     """
     groups = layer.integer("groups")
     if groups == 1:

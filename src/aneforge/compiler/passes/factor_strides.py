@@ -92,7 +92,7 @@ def is_single(layer: Layer) -> bool:
 
 
 def subsample(layer: Layer) -> list[Layer]:
-    """Return a convolution of a 1×1 kernel on the places that it sees alone."""
+    """Return a convolution of a 1×1 kernel on only the places that it sees."""
     make = LayerMaker(layer)
     x, strides = layer.operand("input"), layer.integers("strides")
     size = (*x.type.shape[:2], *layer.core_types[0].shape[2:])

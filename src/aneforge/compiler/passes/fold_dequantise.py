@@ -107,7 +107,7 @@ class Folding:
         return [together, replace(first, operands={**first.operands, "input": together.result}, results=layer.results)]
 
     def standalone(self, ref: Ref, reader: Layer) -> Layer | None:
-        """Return the dequantisation of a live tensor, by one scale, that one layer alone reads."""
+        """Return the dequantisation of a live tensor, by one scale, that only one layer reads."""
         found = self.program.producers.get(ref.name) if isinstance(ref, Value) else None
         if found is None or found.kind.name != "dequant" or found.epilogue or not found.bottoms:
             return None

@@ -70,7 +70,7 @@ class FoldPadding(Pass):
     phase: ClassVar[Phase] = Phase.FUSION
 
     def rewritten(self, program: Program) -> Program:
-        """Fold every padding that one layer alone reads."""
+        """Fold every padding that only one layer reads."""
         gone: set[str] = set()
         folded: dict[str, Layer] = {}
         for layer in program.layers:

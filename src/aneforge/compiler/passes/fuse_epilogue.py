@@ -89,7 +89,7 @@ def with_joined(host: Layer, layer: Layer, affine: Affine) -> Layer | None:
 
 
 def host_of(layer: Layer, layers: Mapping[str, Layer], program: Program) -> Layer | None:
-    """Return the layer into whose slots another may go: the one whose result it alone reads."""
+    """Return the layer into whose slots another may go: the one whose result only it reads."""
     if len(layer.bottoms) != 1 or not layer.kind.fills or layer.epilogue:
         return None
     (source,) = layer.bottoms

@@ -47,7 +47,7 @@ class LayerMaker:
     take the same steps; the last one, of no step, has the old layer's own name, so that its readers go on reading it.
 
     Parts along the width are taken of a view whose last axis has length 1, unless the target is known to leave a slice
-    alone that begins inside the width: elsewhere it passes a fixed-point crop, and joining two of them goes wrong.
+    only that begins inside the width: elsewhere it passes a fixed-point crop, and joining two of them goes wrong.
     """
 
     def __init__(self, layer: Layer, target: Target | None = None, *, word: str = "") -> None:

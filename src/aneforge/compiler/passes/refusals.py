@@ -48,7 +48,7 @@ def refuse_layer(
 def rule_error(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
     """Return the error of a rule about a layer."""
     found = finding(layer, target, rule)
-    if found is None:  # the rule looks at results alone, and an operand breaks it
+    if found is None:  # the rule looks only at results, and an operand breaks it
         return NotSupportedError(
             f"{rule}: an operand is too large, and {reason}",
             operation=operation_name(layer),

@@ -137,7 +137,7 @@ class AxisResize:
     def sloping(self, factor: int) -> Kernel:
         """Return the kernel that rises to an element and falls after it, for so many results to an element."""
         # Result o lies at o / factor + first; element i has the weight 1 − |o / factor + first − i| there, where that
-        # is positive. With o = i · factor + m the weight depends on m alone.
+        # is positive. With o = i · factor + m the weight depends only on m.
         least = math.floor(-factor * (1 + self.first)) + 1
         most = math.ceil(factor * (1 - self.first)) - 1
         weights = [1 - abs(Fraction(m, factor) + self.first) for m in range(least, most + 1)]

@@ -112,7 +112,7 @@ def parts_of(layer: Layer, cut: Cut, extents: Extents) -> tuple[Part, ...] | Non
     granules = shape[cut.axis] // cut.granule
     even = even_parts(granules, -(-granules // most))
     parts = tuple(Part(part.begin * cut.granule, part.size * cut.granule) for part in even)
-    # A window that sees padding alone has no part of the source to read.
+    # A window that sees only padding has no part of the source to read.
     seen = (along.part(part).size for along in cut.operands.values() for part in parts)
     return parts if all(size > 0 for size in seen) else None
 

@@ -45,7 +45,7 @@ class KernelMemory:
     streaming: Datum | None
     """Field 0x48f."""
     shares_large: Datum | None
-    """Large dense kernels ask for the shared memory, not encoded ones alone."""
+    """Large dense kernels ask for the shared memory, not only encoded ones."""
     cores: int | None
     target: Target
 

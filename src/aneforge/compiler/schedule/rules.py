@@ -66,7 +66,7 @@ class RulesFile(Entry, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The values alone."""
+    """Only the values."""
 
     working_set_margin: float
     stream_share: float

@@ -131,7 +131,7 @@ def row_window(layer: Layer, name: str, value: Value, rules: Rules) -> RowWindow
 
 
 def keeps_rows(layer: Layer, value: Value) -> bool:
-    """Return whether the axes along which a layer works are channel and width alone."""
+    """Return whether the axes along which a layer works are only channel and width."""
     found = layer.attributes.get("axes", layer.attributes.get("axis"))
     axes = cast("tuple[int, ...]", found if isinstance(found, tuple) else () if found is None else (found,))
     within = {roles(value.rank)[axis] for axis in axes}

@@ -90,7 +90,7 @@ class Validator:
     name: str
     standing: Standing
     ops: tuple[str, ...]
-    """The operations of the op table whose layer it checks; some are the validator's alone and in no table."""
+    """The operations of the op table whose layer it checks; some are only the validator's and in no table."""
     bottoms: tuple[int, ...]
     """How many tensors the layer may read; empty where no source says it."""
     more_bottoms: bool
@@ -205,7 +205,7 @@ def check_of(entry: CheckEntry, default: Evidence) -> Check:
 
 @cache
 def general_checks() -> tuple[Check, ...]:
-    """Return the checks that belong to no validator alone."""
+    """Return the checks that belong to no single validator."""
     default = validators_file().evidence
     return tuple(check_of(entry, default) for entry in validators_file().others)
 

@@ -81,7 +81,7 @@ class Example:
         return subject_of_layer(layer)
 
     def graph(self) -> Graph:
-        """Return a graph of the operation alone."""
+        """Return a graph of only the operation."""
         node = self.node()
         return Graph({f"y{place}": Tensor(node, place) for place in range(len(node.types))})
 

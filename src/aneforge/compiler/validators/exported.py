@@ -50,7 +50,7 @@ MOVES: Mapping[str, Stage] = {SPATIAL: Stage.MOVED, CHANNELS: Stage.MOVED}
 TRANSPOSED = "ANE-TRANSPOSE-002"
 
 FRONT_END_RULES = frozenset({"ANE-FLOOR-001", "ANE-PORT-001"})
-"""Rules of the MIL front end alone: a layer can also be authored, which is how the oldest targets are reached, and
+"""Rules of only the MIL front end: a layer can also be authored, which is how the oldest targets are reached, and
 says nothing of what the whole reads."""
 FAMILY_FLOORS = frozenset({"ANE-FLOOR-002", "ANE-FLOOR-003"})
 """Floors of the conversion from MIL. Where a byte gates the layer itself and is known, the byte decides."""

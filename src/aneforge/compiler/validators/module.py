@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["validate_module", "validate_module_creation"]
 
 ANSWERED = frozenset({"ANE-CONCAT-001", "ANE-GATHER-002", "ANE-RESIZE-003", "ANE-RESIZE-004"})
-"""Rules about layers that no graph makes: one tensor alone is copied, and without a texture engine gathers by
+"""Rules about layers that no graph makes: a single tensor is copied, and without a texture engine gathers by
 coordinates and resizes become other layers. What cannot become others has rules of its own."""
 
 

@@ -4,7 +4,7 @@ The operation hands over its result in one of two forms: rounded to fp16, or, wh
 exact result is known (the sum of a product, that of two elements), before that rounding. The gain and offset then work
 on the exact result and round once. Everything else works on fp16 and rounds by itself.
 
-An offset alone after a product is not a slot but the start of the sum (measured); `products` sees to that.
+An offset without a gain after a product is not a slot but the start of the sum (measured); `products` sees to that.
 
 Slots that do the same to every number become one table of all numbers. What goes through the slots is seen by nobody
 else, so they say themselves which of the values that they met make them less sure (`engine.doubts`).
@@ -307,7 +307,7 @@ def build_gain(affine: Affine, rank: int) -> Function:
 
 
 def label_of_gain(affine: Affine, target: Target) -> Label:
-    """Return how sure a gain and offset on fp16 is on a target: one of them alone is an elementwise operation."""
+    """Return how sure a gain and offset on fp16 is on a target: one of them by itself is an elementwise operation."""
     given = [values for values in (affine.gain, affine.offset) if values is not None]
     labels = [arithmetic("muls", target).label]
     if len(given) > 1:

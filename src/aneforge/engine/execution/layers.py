@@ -141,7 +141,7 @@ class Step:
             values.magnitudes[self.layer.results[0].name] = largest
 
     def results(self, operands: dict[str, Operand]) -> tuple[Array, ...]:
-        """Return the results alone, whatever the values make less sure."""
+        """Return only the results, whatever the values make less sure."""
         return self.compute(operands, Notes())
 
     def operand(self, name: str, argument: Argument, values: Values) -> Operand:

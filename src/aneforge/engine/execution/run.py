@@ -1,6 +1,6 @@
 """Runs a compiled program layer by layer, as the target's silicon would, and says how sure that is.
 
-What depends on the program alone is done once (`prepare`): constants decoded, attributes completed, slots joined. The
+What depends only on the program is done once (`prepare`): constants decoded, attributes completed, slots joined. The
 fast kernels run, and the golden model in their place within `kernels.library.using(golden=True)`.
 
 Everything is a function of the program and its inputs: the same bits on every machine, in every run, with any number of

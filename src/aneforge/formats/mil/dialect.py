@@ -141,4 +141,4 @@ CHECKS: Mapping[str, Check] = {
     "space_to_batch": several_images,
     "while_loop": not_written,
 }
-"""Operations that MIL takes in some forms alone, by the check of a node."""
+"""Operations that MIL takes only in some forms, by the check of a node."""

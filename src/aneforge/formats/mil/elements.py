@@ -1,6 +1,6 @@
 """Element types as MIL spells them, packed and unpacked.
 
-Beyond the element types of tensors MIL stores integers of 1, 2, 3 and 6 bits. They exist in constants alone: the
+Beyond the element types of tensors MIL stores integers of 1, 2, 3 and 6 bits. They exist only in constants: the
 indices of a palette and the bits of a mask. Here such a number takes one unsigned byte of an array.
 
 In storage numbers of less than a byte follow one another without gaps, the first in the lowest bits.

@@ -31,7 +31,7 @@ UNKNOWN = {INPUT, STATE}
 
 
 def fold_tensor(tensor: Tensor) -> Dense | None:
-    """Return a value that constants and shapes alone decide; None for any other, and for one that is much work.
+    """Return a value that only constants and shapes decide; None for any other, and for one that is much work.
 
     >>> import aneforge as af
     >>> x = af.input((2, 3))

@@ -73,7 +73,7 @@ class PortCasts:
     """The casts at the ports of a function: inputs that are only cast, and results of casts that are only returned."""
 
     narrowed: frozenset[str]
-    """Inputs of fp32 that are read by casts to fp16 alone."""
+    """Inputs of fp32 that are read only by casts to fp16."""
     widened: frozenset[str]
     """Outputs that are casts to fp32 and that nothing else reads."""
 

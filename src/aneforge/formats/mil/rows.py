@@ -31,7 +31,7 @@ __all__ = ["with_known_rows"]
 
 CAST, GATHER, SCATTER = "cast", "gather", "scatter"
 WRITES = ("update", "add")
-"""Modes of a scatter whose result is what was written, the second on zeros alone, the sign of a zero aside."""
+"""Modes of a scatter whose result is what was written, the second only on zeros, the sign of a zero aside."""
 MOST_PIECES = 2**18
 """Rows of all tensors that are put together of what was written; a file that asks for more keeps its scatters."""
 
@@ -171,7 +171,7 @@ def scatter(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, Ro
 
 
 def is_zero(value: Value) -> bool:
-    """Return whether a value is known to hold zeros alone."""
+    """Return whether a value is known to hold only zeros."""
     known = value if isinstance(value, Constant) else fold_tensor(value) if isinstance(value, Tensor) else None
     return known is not None and not known.dense().any()
 

@@ -2,7 +2,7 @@
 
 Nothing here is looked up or computed; a literal keeps its own text, so that a program prints as it was read. `at` is
 always a place in the program, for errors: a character of its text, or the number of an operation in a package. Values
-that a package's message holds, and blocks of statements, are in packages alone.
+that a package's message holds, and blocks of statements, are only in packages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 HELD_AS = {"uint1": "bool", "uint2": "uint8", "uint3": "uint8", "uint6": "uint8"}
-"""Element types of constants alone, and those that a graph holds them in."""
+"""Element types of only constants, and those that a graph holds them in."""
 LONGEST_SHOWN = 8
 """Elements of an immediate value that errors show."""
 

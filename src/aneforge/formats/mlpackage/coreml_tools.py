@@ -1,6 +1,6 @@
 """What is used of coremltools beside its messages: loading a package, predicting, and the plan of Core ML's scheduler.
 
-It works on macOS alone, where coremltools reaches the framework. Tests hand in an object with this interface.
+It works only on macOS, where coremltools reaches the framework. Tests hand in an object with this interface.
 """
 
 from __future__ import annotations

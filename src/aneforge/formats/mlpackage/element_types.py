@@ -55,7 +55,7 @@ class Taken:
 
     graph: Graph
     narrowed: str = ""
-    """Which tensors became narrower, so that a number may be lost; nothing where constants alone did."""
+    """Which tensors became narrower, so that a number may be lost; nothing where only constants did."""
     ports: str = ""
     """Which ports take and give other element types, and lose nothing."""
 
@@ -103,7 +103,7 @@ def narrowing(graph: Graph) -> Taken:
 
 
 def remarks(graph: Graph) -> Iterator[str]:
-    """Yield what a user should know of tensors that become narrower; nothing where there are constants alone."""
+    """Yield what a user should know of tensors that become narrower; nothing where there are only constants."""
     counts = Counter(kind.dtype for node in graph.nodes for kind in node.types if kind.dtype in NARROW)
     parts = [f"{count} of {dtype} as {NARROW[dtype]}" for dtype, count in sorted(counts.items())]
     ports = ports_of(graph, NARROW)

@@ -1,6 +1,6 @@
 """Shapes that a package allows for inputs of flexible shape: one of a list, or lengths within ranges.
 
-The description of a model states them for arrays, axis by axis, and for images, by height and width alone.
+The description of a model states them for arrays, axis by axis, and for images, only by height and width.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def operand(node: Node, name: str) -> Value:
 
 
 def one_type(node: Node) -> Objection | None:
-    """Object to parameters in other element types than x, and to gamma or beta alone."""
+    """Object to parameters in other element types than x, and to gamma or beta without the other."""
     given = {name for name, _ in node.values()}
     dtypes = {value.type.dtype for _, value in node.values()}
     if len(dtypes) == 1 and ("gamma" in given) == ("beta" in given):
@@ -160,7 +160,7 @@ def alike_axes(node: Node) -> Objection | None:
 
 
 def slope_of_images(node: Node) -> Objection | None:
-    """Object to prelu of another rank than 4, for which Core ML takes one slope alone."""
+    """Object to prelu of another rank than 4, for which Core ML takes only one slope."""
     rank = operand(node, "x").type.rank
     return None if rank == 4 or rank < 3 else Objection("Core ML takes images of four axes", decomposition="relu")
 
@@ -224,7 +224,7 @@ def in_32_bits(places: Sequence[int]) -> tuple[int, ...]:
 
 
 def stated_shape(node: Node) -> Objection | None:
-    """Object to lengths that a reshape takes over from its operand, which Core ML allows at the same rank alone."""
+    """Object to lengths that a reshape takes over from its operand, which Core ML allows only at the same rank."""
     if 0 not in node.integers("shape"):
         return None
     return Objection("Core ML takes stated lengths", restated={"shape": node.types[0].shape})
@@ -288,5 +288,5 @@ CHECKS: Mapping[str, Check] = {
     "select": chosen,
     "slice_by_index": stated_slice,
 }
-"""Operations that Core ML takes in some forms alone, by the check of a node."""
+"""Operations that Core ML takes only in some forms, by the check of a node."""
 COREML = Dialect("ML packages", objection_of_package)

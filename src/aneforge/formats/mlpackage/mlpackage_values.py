@@ -207,7 +207,7 @@ def numbers(stored: Array, kind: ValueType, at: int) -> Array:
         value_range(dtype) if dtype not in ("uint1", "uint2", "uint3", "uint6") else (0, 2 ** int(dtype[4:]) - 1)
     )
     if dtype == "uint64":
-        stored = stored.astype(np.uint64)  # the schema has signed numbers alone, of the same bits
+        stored = stored.astype(np.uint64)  # the schema has only signed numbers, of the same bits
     if stored.size and not least <= int(stored.min()) <= int(stored.max()) <= most:
         found = f"{stored.min()} to {stored.max()}"
         raise NUMBER_RANGE.broken(at, found=found, expected=f"{least} to {most} as {dtype} holds it")

@@ -1,7 +1,7 @@
 """Broadcasts of constants that are read, left to the operations that read them.
 
 Elementwise units take tensors of one shape, so a description spells every broadcast out. Operations of a graph
-broadcast by themselves, and the compiler knows a gain or an offset by a constant that differs along the channels alone.
+broadcast by themselves, and the compiler knows a gain or an offset by a constant that differs only along the channels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def leave_out_broadcasts(op: str, operands: Operands) -> Operands:
     >>> leave_out_broadcasts("mul", {"x": af.input((3, 4)), "y": repeated})["y"] is gain
     True
     """
-    if len(operands) < 2 or Trait.ELEMENTWISE not in find_op(op).traits:  # of one alone the result would shrink
+    if len(operands) < 2 or Trait.ELEMENTWISE not in find_op(op).traits:  # of a single one the result would shrink
         return operands
     given = cast("Mapping[str, Value]", operands)  # elementwise operations have no lists, and none is left out
     direct = {name: constant_before(value) for name, value in given.items()}

@@ -22,7 +22,7 @@ MOST_SHOWN = 120
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], location: Location | None) -> UnknownNameError:
-    """Return the error for a name that is in no table; the nearest are looked for among few and short ones alone.
+    """Return the error for a name that is in no table; the nearest are looked for only among few and short ones.
 
     >>> print(unknown_name("symbol", "cov", ["conv", "relu"], Location("net.plist")))
     at net.plist: unknown symbol 'cov'; nearest: conv

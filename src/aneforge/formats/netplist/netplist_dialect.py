@@ -160,7 +160,7 @@ def other_equation(node: Node) -> Objection | None:
 
 
 def of_constants(node: Node) -> Objection | None:
-    """Object to an operation on constants alone, which are computed beforehand."""
+    """Object to an operation on constants only, which are computed beforehand."""
     known = all(isinstance(value, Constant) for _, value in node.values())
     return Objection("a description has no compressed constants") if known else None
 
@@ -216,4 +216,4 @@ CHECKS: Mapping[str, Check] = {
     "sdpa": built_attention,
     "space_to_batch": padded_blocks,
 }
-"""Operations that have a layer in some forms alone, or none, by the check of a node."""
+"""Operations that have a layer only in some forms, or none, by the check of a node."""

@@ -135,7 +135,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """Numbers of fp16 that are still to be cut towards zero. No layer does that; an index alone may be such numbers."""
+    """Numbers of fp16 that are still to be cut towards zero. No layer does that; only an index may be such numbers."""
 
     source: Placed | Reshaped
     dtype: str

@@ -84,7 +84,7 @@ class Wiring:
                     seen=output.type,
                     limit=value.type.dtype,
                 )
-            if not isinstance(value, Tensor):  # a graph shows tensors alone
+            if not isinstance(value, Tensor):  # a graph shows only tensors
                 value = Tensor(build("identity", {"x": value}, {}, output.location))
             found[output.symbol] = value
         return found

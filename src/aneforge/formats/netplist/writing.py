@@ -192,7 +192,7 @@ def save_netplist(
 
 
 def name_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping[str, Graph]:
-    """Return graphs by the names of their procedures; one alone is called main.
+    """Return graphs by the names of their procedures; a single one is called main.
 
     Raises:
         GraphError: A procedure is called like a key of a description.

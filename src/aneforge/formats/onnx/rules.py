@@ -92,7 +92,7 @@ def rules_of(operator: str, version: int, domain: str) -> Rules | None:
         schema = onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
         return runtime_rules(operator, domain)
-    if schema.deprecated and not schema.inputs:  # its name alone is left; other deprecated forms still mean something
+    if schema.deprecated and not schema.inputs:  # only its name is left; other deprecated forms still mean something
         return None
     return Rules(
         cast("Bodies", schema),

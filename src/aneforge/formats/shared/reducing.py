@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 REAL = {"reduce_l2_norm", "reduce_log_sum", "reduce_log_sum_exp", "reduce_mean"}
-"""Reductions that the op table has of real numbers alone."""
+"""Reductions that the op table has only of real numbers."""
 KEEPING = {"reduce_log_sum_exp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum"}
 """Reductions that leave a single element as it is."""
 OF_NOTHING = {

@@ -72,7 +72,7 @@ def pads_of(windows: Sequence[Window]) -> dict[str, object]:
 
 
 def is_plain(x: Value, windows: Sequence[Window], places: Sequence[int]) -> bool:
-    """Return whether the op table has this form: no gaps, no window of padding alone, one to three axes."""
+    """Return whether the op table has this form: no gaps, no window of only padding, one to three axes."""
     return (
         3 <= x.type.rank <= 5
         and all(window.dilation == 1 and max(window.before, window.after) < window.length for window in windows)
@@ -218,7 +218,7 @@ def elements_seen(window: Window, places: int, *, counted: bool) -> Array:
 def convolve(
     emit: Emitter, x: Value, weight: Value, bias: Value | None, windows: Sequence[Window], groups: int
 ) -> Value:
-    """Return a convolution; one that sums over no elements is its bias alone."""
+    """Return a convolution; one that sums over no elements is only its bias."""
     if not x.type.size or not weight.type.size:
         shape = (x.type.shape[0], weight.type.shape[0], *map(place_count, windows))
         return sum_of_nothing(emit, shape, x.type.dtype, bias)
@@ -249,7 +249,7 @@ def convolve_transposed(
     lengths: Sequence[int],
     groups: int,
 ) -> Value:
-    """Return a transposed convolution of a wanted size; what lies after the last window is the bias alone."""
+    """Return a transposed convolution of a wanted size; what is after the last window is only the bias."""
     if not x.type.size or not weight.type.size:
         return sum_of_nothing(emit, (x.type.shape[0], weight.type.shape[1] * groups, *lengths), x.type.dtype, bias)
     beyond = [max(-window.after, 0) for window in windows]

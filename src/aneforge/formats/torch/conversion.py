@@ -45,7 +45,7 @@ STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 ORDER = "TOKEN"
 """The kind of inputs and outputs by which PyTorch keeps operators in order; they hold nothing."""
 WRITTEN = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
-"""Kinds of outputs that are written back; older releases of PyTorch have the first alone."""
+"""Kinds of outputs that are written back; older releases of PyTorch have only the first."""
 
 
 def graph_of(

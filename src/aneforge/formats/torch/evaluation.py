@@ -4,7 +4,7 @@ A special function or a decomposition of a constant matrix has no form in the op
 like any other. PyTorch computes it when the program is read, floating point in double precision, and the result is
 rounded to the element type that the program gives it.
 
-A file may name any of PyTorch's operators, so those that are run are listed: they are functions of their operands alone
+A file may name any of PyTorch's operators, so those that are run are listed: they are functions of only their operands
 whose time and memory the size of these bounds, and double precision brings their results nearer to the truth. What
 takes the parts of a decomposition (pivots, reflectors) is not among them, since LAPACK trusts such parts; nor is what
 depends on the precision itself, as neighbouring numbers and the cut of a pseudoinverse do.

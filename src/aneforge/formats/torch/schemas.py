@@ -1,6 +1,6 @@
 """Operators as PyTorch describes them: the space, name and form of one, and the arguments of its schema.
 
-PyTorch has no public name for these; what is private of it is used here alone.
+PyTorch has no public name for these; what is private of it is used only here.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def batch_norm(
     if absent is not None:
         laid = to.derived(absent, what, (absent.shape[0], *shape[1:]), x.dtype)
     else:
-        assert variance.known is not None  # noqa: S101 - the op table takes constants alone
+        assert variance.known is not None  # noqa: S101 - the op table takes only constants
         factor = 1 / np.sqrt(variance.known + epsilon)
         if gamma is not None and gamma.known is not None:
             factor = factor * gamma.known
@@ -146,7 +146,7 @@ def rms_norm(to: Site, x: Term, gamma: Term, *, epsilon: float) -> Term:
     unit = divide_by_length(x, (-1,), math.sqrt(extent * epsilon))
     if gamma.is_declared:
         return unit * to.derived(gamma, what, gamma.shape, x.dtype)
-    assert gamma.known is not None  # noqa: S101 - the op table takes a constant alone
+    assert gamma.known is not None  # noqa: S101 - the op table takes only a constant
     return unit * to.constant(gamma.known * np.sqrt(extent), x.dtype, what)
 
 

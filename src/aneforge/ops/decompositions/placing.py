@@ -46,7 +46,7 @@ def one_hot(
     compared = indices.cast(dtype=next((kind for most, kind in held if one_hot_vector_size <= most), "int32"))
     here = compared.expand_dims(axes=(along,)).equal(to.constant(places, compared.dtype))
     if is_integer(dtype) and bits(dtype) > bits(PLACE):
-        # An engine holds such integers as the result of a gather alone.
+        # An engine holds such integers only as the result of a gather.
         return to.constant(np.array([off_value, on_value]), dtype).gather(here.cast(dtype="uint8"), axis=0)
     return here.select(*(to.constant(np.asarray(value), dtype) for value in (on_value, off_value)))
 

@@ -75,8 +75,8 @@ def matrices_of_vectors(to: Site, x: Term, y: Term, *, transpose_x: bool, transp
 def labels_by_matmul(to: Site, values: Sequence[Term], *, equation: str) -> Term:
     """Return a matrix product between transposes.
 
-    Labels of both operands and the result are a batch; those of both operands alone are contracted; those of one
-    operand alone are summed before the product if the result has them not.
+    Labels of both operands and the result are a batch; those of both operands only are contracted; those of one
+    operand only are summed before the product if the result does not have them.
     """
     first, second, result = labels_of(equation)
     lhs, first = without_diagonals(to, values[0], first)
@@ -287,7 +287,7 @@ def attention_alike(
 
 
 def repeated(x: Term, batch: tuple[int, ...]) -> Term:
-    """Return matrices with given axes before them, repeated along those in which there is one alone."""
+    """Return matrices with given axes before them, repeated along those in which there is only one."""
     own = (*(1,) * (len(batch) - len(x.shape) + 2), *x.shape)
     raised = reshaped(x, own)
     reps = (*(count // extent for count, extent in zip(batch, own[:-2], strict=True)), 1, 1)

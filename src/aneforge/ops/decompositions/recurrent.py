@@ -67,7 +67,7 @@ def without_step(state: Term) -> Term:
 
 def numbers(constant: Term) -> Array:
     """Return the numbers of a constant."""
-    assert constant.known is not None  # noqa: S101 - the op table takes constants alone
+    assert constant.known is not None  # noqa: S101 - the op table takes only constants
     return constant.known
 
 
@@ -202,7 +202,7 @@ def lstm_one_way(
     weight_ih, weight_hh, bias, peephole = weights
     gate, activate = ACTIVATIONS[cell["recurrent_activation"]], ACTIVATIONS[cell["activation"]]
     candidate, clip = ACTIVATIONS[cell["cell_activation"]], cell["clip"]
-    assert weight_ih is not None  # noqa: S101 - the op table takes both weights of a direction alone
+    assert weight_ih is not None  # noqa: S101 - the op table takes both weights of a direction or none
     assert weight_hh is not None  # noqa: S101
     looks = () if peephole is None else np.split(numbers(peephole), 3)
     to_input, to_forget, to_output = [to.constant(one, x.dtype) for one in looks] or (None,) * 3

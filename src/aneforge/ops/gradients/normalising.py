@@ -88,7 +88,7 @@ def batch_norm(
     epsilon: float,
 ) -> Sequence[Passed]:
     """Return g · gamma / √(variance + epsilon)."""
-    assert variance.known is not None  # noqa: S101 - the op table takes constants alone
+    assert variance.known is not None  # noqa: S101 - the op table takes only constants
     factor = 1 / np.sqrt(variance.known + epsilon)
     if gamma is not None and gamma.known is not None:
         factor = factor * gamma.known
@@ -112,7 +112,7 @@ def l2_norm(to: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...], epsilo
 
 def rms_norm(to: GradientSite, g: Term, x: Term, gamma: Term, *, epsilon: float) -> Sequence[Passed]:
     """Return (h − n · mean(h · n)) / rms, as that of a length: gamma · √D is one factor."""
-    assert gamma.known is not None  # noqa: S101 - the op table takes a constant alone
+    assert gamma.known is not None  # noqa: S101 - the op table takes only a constant
     extent = x.shape[-1]
     scale = to.constant(gamma.known * math.sqrt(extent), x.dtype, "gamma times the root of the extent")
     return unit_length(to, g * scale, x, (len(x.shape) - 1,), math.sqrt(extent * epsilon)), None

@@ -1,6 +1,6 @@
 """Scaled dot-product attention.
 
-An engine has a layer for it, which runs as a program of its own and is reached by network descriptions alone: the
+An engine has a layer for it, which runs as a program of its own and is reached only by network descriptions: the
 compilers of MIL programs build attention of products and softmax (guide ch. 22). So does every dialect, unless `native`
 asks for the layer.
 """
@@ -55,7 +55,7 @@ def attention_type(
 
 
 def expect_causal(queries: int, keys: int, attn_mask: TensorType | None, *, is_causal: bool) -> None:
-    """Check that a causal mask stands alone and is square.
+    """Check that a causal mask is the only one and is square.
 
     Raises:
         GraphError: It does not, or is not.

@@ -1,6 +1,6 @@
 """Images: resizing, transfer functions, and the way in and out of a pixel buffer.
 
-An image is the last two axes, height and width; `resize` alone takes any number of last axes. The sampling modes are
+An image is the last two axes, height and width; only `resize` takes any number of last axes. The sampling modes are
 defined in `aneforge.ops.interpolation`.
 """
 

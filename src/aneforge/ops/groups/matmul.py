@@ -218,7 +218,7 @@ EQUATIONS = (
     "ij,kl->jl",
     "ijk,->kji",
 )
-"""What is drawn: products of matrices with and without a batch, an outer product, a trace, axes summed alone."""
+"""What is drawn: products of matrices with and without a batch, an outer product, a trace, axes of one operand."""
 
 
 def sample_einsum(chooser: Chooser) -> Sample:

@@ -87,7 +87,7 @@ def exchange(
 ) -> Op:
     """Return an operation between blocks and channels; `block` is the attribute that gives the block's extent.
 
-    An operation that takes one image alone names the one that takes several, as `one_image_of`.
+    An operation that takes only one image names the one that takes several, as `one_image_of`.
     """
     details["movement"] = Movement()
     type_of, values_of = (to_channels_type, to_channels) if into_channels else (to_blocks_type, to_blocks)

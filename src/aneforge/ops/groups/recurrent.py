@@ -93,7 +93,7 @@ def expect_part(what: str, part: TensorType | None, x: TensorType, shape: tuple[
 
 
 def result_types(x: TensorType, width: int, states: int, *, output_sequence: bool) -> tuple[TensorType, ...]:
-    """Return the types of the output, of all steps or of the last alone, and of the final states."""
+    """Return the types of the output, of all steps or of only the last, and of the final states."""
     steps, batch, _ = x.shape
     return (x.with_shape(steps if output_sequence else 1, batch, width), *[x.with_shape(batch, width)] * states)
 

@@ -64,7 +64,7 @@ def simplify_scalars(graph: Graph) -> Graph:
 
 
 def const_fold(graph: Graph) -> Graph:
-    """Return a graph in which what depends on constants alone is a constant, computed in float64 and rounded once.
+    """Return a graph in which what depends on constants only is a constant, computed in float64 and rounded once.
 
     >>> import numpy as np, aneforge as af
     >>> from aneforge.graph.node import build

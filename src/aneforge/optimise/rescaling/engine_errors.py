@@ -103,7 +103,7 @@ class Ready:
 
     @classmethod
     def of_node(cls, node: Node, edit: Edit, target: Target) -> Ready:
-        """Return an edited node alone, compiled for a target that takes its graph: the validators are not asked again.
+        """Return only an edited node, compiled for a target that takes its graph: the validators are not asked again.
 
         Raises:
             IllegalGraphError: It cannot run there.
@@ -191,7 +191,7 @@ def evaluate_node(node: Node, values: Sample) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class NodeError:
-    """The error of one node alone on the engine."""
+    """The error of one node by itself on the engine."""
 
     error: float
     layers: int
@@ -200,7 +200,7 @@ class NodeError:
 
 
 def measure_node(node: Node, edit: Edit, reading: Reading, target: Target, axis: int | None = None) -> NodeError:
-    """Return the error of an edited node alone, and of every channel where their axis is given."""
+    """Return the error of an edited node by itself, and of every channel where their axis is given."""
     ready = Ready.of_node(node, edit, target)
     given, exact = ready.run(reading.values).outputs["y"], reading.exact
     error = measure_error(given, exact)

@@ -47,7 +47,7 @@ def get_bias(node: Node) -> Value | None:
 
 
 def get_sizing_tensors(node: Node) -> tuple[Output, ...]:
-    """Return the tensors whose sizes bound the sums that are rescaled: of attention its values alone.
+    """Return the tensors whose sizes bound the sums that are rescaled: of attention only its values.
 
     Its weights add up to one, whatever queries, keys and mask are.
 

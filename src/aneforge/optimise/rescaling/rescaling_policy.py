@@ -65,7 +65,7 @@ class SmallRows(Smaller, frozen=True):
     """Inputs far smaller than declared ranges."""
 
     worse: float
-    """The error of a norm alone that grows by more is a loss, and so is one of the graph that is paid for."""
+    """The error of a norm by itself that grows by more is a loss, and so is one of the graph that is paid for."""
 
 
 class Loss(Choice, frozen=True):

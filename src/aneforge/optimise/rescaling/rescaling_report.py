@@ -41,7 +41,7 @@ class ProductRescaling:
     exponents: tuple[int, ...]
     """Powers of two by which it was multiplied: one for all, or one for every output channel."""
     error_before: float
-    """Of this product alone on the target's engine, against float64, in the norm of all results; NaN if not tried."""
+    """Of only this product on the target's engine, against float64, in the norm of all results; NaN if not tried."""
     error_after: float
     margin: float
     """Bits between the bound of any partial sum, as it is now, and 2^15, or between a tensor that is multiplied and

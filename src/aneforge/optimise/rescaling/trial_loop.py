@@ -1,6 +1,6 @@
 """The one loop of rescaling: propose a change, rewrite the graph, judge it, and keep the change or refuse it.
 
-Every proposal is first tried on its nodes alone, on the engine, with what they were seen to read. What is worth it
+Every proposal is first tried on only its nodes, on the engine, with what they were seen to read. What is worth it
 there is judged together on the whole graph: it stays where it makes an output better and none worse, on the inputs that
 factors were chosen by, on fresh ones of the same distribution, and on some of other sizes (`error_changes`). Where all
 together do not, those that made outputs worse are left out, and then those that gain least.
@@ -179,7 +179,7 @@ class TrialLoop:
         return [*self.try_strategies(strategies, situation), *(try_proposal(one, situation) for one in refused)]
 
     def try_strategies(self, strategies: Iterable[Strategy], situation: Situation) -> Iterator[Trial]:
-        """Return the first proposal of every strategy that is worth it on its nodes alone; and else the first of all.
+        """Return the first proposal of every strategy that is worth it on only its nodes, or else the first of all.
 
         Later proposals are made on demand. What gains for one sample may lose for another; that is seen on the whole
         graph, which is judged on all of them.
@@ -270,7 +270,7 @@ def find_reached_outputs(graph: Graph) -> dict[Node, frozenset[str]]:
 
 
 def try_proposal(proposal: Proposal, situation: Situation) -> Trial:
-    """Try a proposal on its nodes alone, each with what it was seen to read."""
+    """Try a proposal on only its nodes, each with what it was seen to read."""
     pairs = [measure_member(one, one.reading, proposal, situation.target) for one in proposal.members]
     if proposal.otherwise is not None and any(after.layers > before.layers for before, after in pairs):
         other = proposal.otherwise()
@@ -291,7 +291,7 @@ def try_proposal(proposal: Proposal, situation: Situation) -> Trial:
 def measure_member(
     member: Member, reading: Reading | None, proposal: Proposal, target: Target
 ) -> tuple[NodeError, NodeError]:
-    """Return the error of a node alone, as it is and as proposed."""
+    """Return the error of a node by itself, as it is and as proposed."""
     if reading is None:
         return UNKNOWN, UNKNOWN
     before = measure_node(member.node, Edit(), reading, target, proposal.axis)
@@ -304,7 +304,7 @@ def measure_member(
 
 
 def find_refusal(proposal: Proposal, pairs: Sequence[tuple[NodeError, NodeError]], situation: Situation) -> str:
-    """Return why a proposal is not worth it on its nodes alone; empty where it is."""
+    """Return why a proposal is not worth it on only its nodes; empty where it is."""
     for member, (before, after) in zip(proposal.members, pairs, strict=True):
         worth = is_worth(before, after, longer=proposal.longer)
         if not worth and not (proposal.may_help_others and loses_nothing(before, after, proposal.exponents)):
@@ -351,7 +351,7 @@ def report_member(
 
 
 def is_worth(before: NodeError, after: NodeError, *, longer: bool = False) -> bool:
-    """Return whether an error fell far enough: of all, or where the program is as long as before of a channel alone.
+    """Return whether an error fell far enough: of all, or of one channel, if the program is as long as before.
 
     Large channels hide what small ones are off; a norm or slice after them may make those as large.
 
@@ -381,5 +381,5 @@ def loses_nothing(before: NodeError, after: NodeError, exponents: Sequence[int])
 
 
 def compare_texts(before: NodeError, after: NodeError) -> str:
-    """Return what a rescaling did to the error of a product or norm alone."""
+    """Return what a rescaling did to the error of a product or norm by itself."""
     return f"scaled it has an error of {format_percent(after.error)} against {format_percent(before.error)}"

@@ -87,7 +87,7 @@ def fp8_dtype(subject: Subject) -> Iterator[Seen]:
 
 
 def is_computed_beforehand(subject: Subject) -> bool:
-    """Return whether an operation reads constants alone, so that the engine holds nothing of it."""
+    """Return whether an operation reads only constants, so that the engine holds nothing of it."""
     return bool(subject.arguments) and not subject.operands
 
 

@@ -221,7 +221,7 @@ def unshuffle_factors(subject: Subject) -> Iterator[Seen]:
 
 
 def software_envelope(name: str) -> int:
-    """Return a number of the tier for which the software gather is known, which alone has no other."""
+    """Return a number of the tier for which the software gather is known, the only tier without another."""
     (tier,) = database().limits["gather_software_axes"].facts
     return int(str(database().limits[name].facts[tier].value))
 

@@ -2,7 +2,7 @@
 
 Axis 1 of a rank-4 tensor holds channels and has the widest cap but for transposes, which work on whole rows; every
 other axis is spatial or contracted. Only results are looked at: an operand is the result of another operation. Layers
-that take a few channels alone are here too: local response normalisation, gain and offset computed at run time.
+that take only a few channels are here too: local response normalisation, gain and offset computed at run time.
 """
 
 from collections.abc import Iterator

@@ -126,7 +126,7 @@ class ANEChainingRequest:
             yield Violation("CHAIN-SYMBOL-002", "lbInputSymbolId", f"{len(given)} inputs and {len(written)} outputs")
 
     def symbol_arguments(self) -> dict[str, object]:
-        """Return the three arguments that were found to work as nil alone, by the names of the factory."""
+        """Return the three arguments that were found to work only as nil, by the names of the factory."""
         return {
             "lbInputSymbolId": self.lb_input_symbol_id,
             "lbOutputSymbolId": self.lb_output_symbol_id,
@@ -167,7 +167,7 @@ class ANEChainingRequest:
         return tuple(zip(indices(self.lb_output_symbol_id), indices(self.lb_input_symbol_id), strict=True))
 
     def procedures(self) -> tuple[int, ...]:
-        """Return the procedures of a request that is valid: the first alone, where none is named."""
+        """Return the procedures of a request that is valid: only the first, where none is named."""
         return indices(self.procedure_index) or (0,)
 
     def __str__(self) -> str:

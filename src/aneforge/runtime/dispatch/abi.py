@@ -39,7 +39,7 @@ PACKAGE = Path(__file__).parent.parent.parent
 USE_TARGET = "ane_open_use_target"
 """The function of our own library by which it is known."""
 LEND_PORT = "ane_open_lend_port"
-"""The function of our own library that shares memory between programs: the documented ones do so within one alone."""
+"""The function of our own library that shares memory between programs: the documented ones do so only within one."""
 
 P, TEXT, INT, SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 U64, U64S = ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64)

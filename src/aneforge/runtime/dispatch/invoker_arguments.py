@@ -92,7 +92,7 @@ def rank_arguments(name: str, arguments: Sequence[str]) -> Given:
 
 
 def worker_arguments(name: str, arguments: Sequence[str]) -> Given:
-    """Return the arguments of the worker that stays: symbols alone, in the order in which values are sent.
+    """Return the arguments of the worker that stays: only symbols, in the order in which values are sent.
 
     >>> worker_arguments("persistent_worker", ["--net-plist", "n", "--input", "q", "--input", "k"]).input_symbols
     ['q', 'k']

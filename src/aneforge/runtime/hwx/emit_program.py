@@ -1,6 +1,6 @@
 """`emit`: a compiled program as containers whose tasks the engine reads.
 
-Every tensor between layers goes through scratch memory, and each layer's tasks hand over on chip alone: that is what
+Every tensor between layers goes through scratch memory, and each layer's tasks hand over only on chip: that is what
 single operations and products of two tensors were seen to do. How the compiler orders on-chip buffers of long chains,
 and what some bits of the common configuration mean there, is not known; the note in the file says so.
 """

@@ -1,4 +1,4 @@
-"""Layers of later generations: one task alone in its program, where a layer is one elementwise operation.
+"""Layers of later generations: a single task in its program, where a layer is one elementwise operation.
 
 No program of several tasks of these generations was read, nor a whole file; what was, and what is inferred, is said in
 `emission.framed_tasks` and in the identification text of the files.

@@ -368,7 +368,7 @@ def convolution_step(
 
 
 def describe_convolution(layer: Layer) -> Convolution:
-    """Return the convolution of a layer; one of rows alone has one row.
+    """Return the convolution of a layer; one of only rows has one row.
 
     Raises:
         HwxError: It is dilated.
@@ -418,7 +418,7 @@ def division_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
 
 
 def gain_layer_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
-    """Return the steps of a gain or an offset that stands alone."""
+    """Return the steps of a gain or an offset that is a layer of its own."""
     return gain_steps(layer.operands, core_extent(layer), places)
 
 

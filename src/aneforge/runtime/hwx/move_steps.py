@@ -55,7 +55,7 @@ def is_view(layer: Layer) -> bool:
 
 
 def transpose_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
-    """Return the steps of a transpose that stands alone."""
+    """Return the steps of a transpose that is a layer of its own."""
     extent = extent_of(layer.bottoms[0].type)
     return build_move_steps(extent, core_extent(layer), layer.integers("perm"), places.exchanges)
 
@@ -96,12 +96,12 @@ def exchange_step(extent: Extent, exchange: Exchange) -> Step:
 
 
 def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
-    """Return the steps of a layer that changes the shape alone, or nothing."""
+    """Return the steps of a layer that changes only the shape, or nothing."""
     return shape_steps(extent_of(layer.bottoms[0].type), core_extent(layer), places)
 
 
 def shape_steps(extent: Extent, result: Extent, places: LayerPlaces) -> tuple[Step, ...]:
-    """Return the steps that give a tensor another shape: a copy alone where its elements stay where they are."""
+    """Return the steps that give a tensor another shape: only a copy where its elements stay where they are."""
     if places.exchanges:
         return exchange_steps(extent, places.exchanges)
     if places.spreading is not None:

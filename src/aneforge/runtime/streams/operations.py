@@ -260,7 +260,7 @@ class Operation:
 
 
 def device_memory(program: LoadedProgram) -> DeviceExecutable | None:
-    """Return a program with memory of a device for one operation alone; None where its memory is the host's.
+    """Return a program with memory of a device for only one operation; None where its memory is the host's.
 
     Its states are the program's own, which all its operations share.
     """

@@ -57,7 +57,7 @@ def lint_tasks(tasks: Sequence[Task], file: str | None = None) -> tuple[Finding,
 def subject_of_task(task: Task, index: int, count: int, file: str | None = None) -> Operation:
     """Return a task as rules see it.
 
-    Relations between registers were checked in the linked style alone; of other tasks rules see number and last mark.
+    Relations between registers were checked only in the linked style; of other tasks rules see number and last mark.
     """
     place: dict[str, AttributeValue] = {
         "index": index,

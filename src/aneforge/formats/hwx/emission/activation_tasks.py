@@ -76,7 +76,7 @@ def build_shifted_table_task(
 ) -> Draft:
     """Return the task of a table after the accumulator, whose bias is epsilon.
 
-    It was read of reciprocal roots, and of reciprocals of sums in softmax; for reciprocals that stand alone it is
+    It was read of reciprocal roots, and of reciprocals of sums in softmax; for reciprocals by themselves it is
     inferred.
     """
     streams = table_streams(extent.channels, kernel_at)

@@ -332,7 +332,7 @@ def pass_split(extent: Extent) -> Split:
 def split_of(extent: Extent, *, accumulates: bool) -> Split:
     """Return how a task without weights is shared out on generations 17 and later.
 
-    Channels go to cores. A plane alone is cut into tiles of eight work units for all cores, or two halves where those
+    Channels go to cores. A single plane is cut into tiles of eight work units for all cores, or two halves where those
     would be more than 128 (inferred from ten programs); tasks that need the accumulator take one core.
     """
     if extent.channels > 1:
@@ -434,7 +434,7 @@ def build_framed_task(
     cores: int = 0,
     table: bool = False,
 ) -> Task:
-    """Return a task alone in its program: records of its registers, then packets of addresses."""
+    """Return a task that is the only one of its program: records of its registers, then packets of addresses."""
     _, registers = words_of(layout, values)
     records: list[Record] = []
     for name in BLOCKS:

@@ -1,4 +1,4 @@
-"""Moves: copies by strides alone, and transposes of channels and columns through the chip."""
+"""Moves: copies by strides only, and transposes of channels and columns through the chip."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def copy_task(extent: Extent, place: TaskPlace, source: Surface, result: Surface
 
 
 def exchange_channels_and_rows(extent: Extent, place: TaskPlace, source: Surface, result: Surface) -> Draft:
-    """Return the copy that exchanges channels and rows, by strides of the source alone; `place` is the result's."""
+    """Return the copy that exchanges channels and rows, only by strides of the source; `place` is the result's."""
     turned = replace(extent, channels=extent.height, height=extent.channels)
     return copy_task(turned, place, replace(source, row=source.plane, plane=source.row), result)
 
@@ -43,7 +43,7 @@ def exchange_channels_and_rows(extent: Extent, place: TaskPlace, source: Surface
 def exchange_channels_and_width(extent: Extent, chain: Chain, source: Surface, result: Surface) -> Draft:
     """Return the copy that exchanges channels and columns, and writes from a whole buffer on chip.
 
-    It was seen for tensors of one row; that others differ in their rows alone is inferred.
+    It was seen for tensors of one row; that others differ only in their rows is inferred.
 
     Raises:
         HwxError: Its buffers do not fit the chip.

@@ -37,7 +37,7 @@ LINE = 64
 FP16 = 0x2031
 """Format of fp16 in memory: mode 1, truncate 3, memory format 2."""
 NO_DMA = 0x8880
-"""Configuration of a source without DMA: cache hints alone."""
+"""Configuration of a source without DMA: only cache hints."""
 RESULT_PADDING = 0x300000
 """Zero padding before and after, in the format of results."""
 

@@ -93,7 +93,7 @@ def read_table(halves: NDArray[np.uint16]) -> ActivationTable:
 
 
 def with_lines_named(table: ActivationTable) -> ActivationTable:
-    """Return a table of lines alone with the operation that lines are: a rectifier with a slope, or a bound."""
+    """Return a table of only lines with the operation that lines are: a rectifier with a slope, or a bound."""
     (low, high), (left, right) = table.bounds, table.lines
     named: NamedOperation | None = None
     open_ended = low == -np.inf and high == np.inf

@@ -272,7 +272,7 @@ class GraphComputer:
         return self.values.apply(op, {"x": x, "y": y})
 
     def scaled_bound(self, work: Elements, sources: tuple[Names, ...]) -> Tensor | None:
-        """Return the larger or smaller of two sources, scaled: it is exact, so that the scale alone is rounded."""
+        """Return the larger or smaller of two sources, scaled: it is exact, so that only the scale is rounded."""
         op = replace(work, scale=1.0).pair_operation
         if op not in {"maximum", "minimum"}:
             return None

@@ -35,7 +35,7 @@ def dynamic_gain_and_offset(layer: Layer) -> Value:
     given = dict(zip(names, vectors, strict=True))
     if all(isinstance(value, Output) for value in vectors):
         return layer.build("dynamic_goc", {"x": x, **given})
-    # The operation of the table takes tensors of run time alone, and that of constants takes both.
+    # The operation of the table takes only tensors of run time, and that of constants takes both.
     shape = [1] * len(x.type.shape)
     shape[1] = dims_of(x).channel
     result = x

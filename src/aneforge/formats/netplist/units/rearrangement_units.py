@@ -36,7 +36,7 @@ class Rearrangement:
     """The operation of the table for one factor."""
     attribute: str
     one_image: bool = False
-    """The operation of the table takes one image alone."""
+    """The operation of the table takes only one image."""
 
     @property
     def perm(self) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ class Rearrangement:
         return {self.attribute: (height, width) if self.attribute == "block_shape" else height}
 
     def takes(self, height: int, width: int) -> bool:
-        """Return whether the operation has attributes for these factors: some operations move square blocks alone."""
+        """Return whether the operation has attributes for these factors: some operations move only square blocks."""
         return self.attribute == "block_shape" or height == width
 
     def factors(self, node: Node) -> tuple[int, int]:

@@ -57,7 +57,7 @@ def scaled_by(emit: Emitter, x: Value, factor: float) -> Value:
 
 @operator("Einsum")
 def einsum(call: Call) -> Value:
-    """Convert a sum of products by labels: two operands at a time, one alone together with the number 1."""
+    """Convert a sum of products by labels: two operands at a time, a single one together with the number 1."""
     emit, values = call.emit, call.values()
     inputs, result = labels(call.text("equation"), [value.type.rank for value in values])
     if len(values) == 1:

@@ -336,7 +336,7 @@ def activation_forms(call: Call, number: int) -> tuple[Form, ...]:
     alphas, betas = (
         list(call.attribute(name).floats) if call.has(name) else [] for name in ("activation_alpha", "activation_beta")
     )
-    # Both lists hold numbers for those activations alone that take one, in order.
+    # Both lists hold numbers only for those activations that take one, in order.
     before = given[: number * count] if len(given) > count else []
     alpha_at = sum(name in ALPHAS for name in before)
     beta_at = sum(name in BETAS for name in before)

@@ -133,7 +133,7 @@ def skip_simplified_norm(call: Call) -> tuple[Held, ...]:
 
 
 def expect_no_statistics(call: Call) -> None:
-    """Check that nobody reads mean or deviation, which the runtime writes in training alone.
+    """Check that nobody reads mean or deviation, which the runtime writes only in training.
 
     Raises:
         UnsupportedNodeError: Somebody does.

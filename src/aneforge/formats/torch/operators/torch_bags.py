@@ -23,7 +23,7 @@ def embedding_bag(call: Call) -> tuple[Value, ...]:
     """Convert rows by their places in bags; what is kept for gradients is left empty.
 
     Raises:
-        UnsupportedNodeError: Rows that do not count are known at run time alone.
+        UnsupportedNodeError: Rows that do not count are known only at run time.
     """
     table, indices, emit = call.value("weight"), call.value("indices"), call.emit
     if call.has("padding_idx") and call.integer("padding_idx") >= 0:

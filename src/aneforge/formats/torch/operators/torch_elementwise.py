@@ -177,7 +177,7 @@ def sign_bit(call: Call) -> Value:
 
 @operator("_to_copy", "to", "convert_element_type")
 def cast(call: Call) -> Value:
-    """Convert a change of element type, device or layout; the element type alone means something here."""
+    """Convert a change of element type, device or layout; only the element type means something here."""
     x = call.value("self") if call.has("self") else call.value("a")
     return call.emit.cast(x, call.dtype())
 

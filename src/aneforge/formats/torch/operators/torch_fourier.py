@@ -24,7 +24,7 @@ ROOT_SCALED, SCALED = 1, 2
 
 @complex_operator("_fft_r2c")
 def of_real(call: Call) -> Held:
-    """Convert a transform of real numbers: the last axis alone may be cut to the half that says all."""
+    """Convert a transform of real numbers: only the last axis may be cut to the half that determines the rest."""
     x, axes = call.value("self"), transformed_axes(call)
     scale = find_normalising_factor(call, [x.type.shape[axis] for axis in axes])
     last = x.type.shape[axes[-1]]

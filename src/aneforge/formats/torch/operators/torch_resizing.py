@@ -95,8 +95,8 @@ def upsample(call: Call) -> Value:
 def reading_of(call: Call, x: Value, sizes: tuple[int, ...]) -> Reading:
     """Return how an operator reads its source.
 
-    Without aliases PyTorch counts from half an element on even where corners are aligned, which changes the spacing
-    alone; as its own results show.
+    Without aliases PyTorch counts from half an element on even where corners are aligned, which changes only the
+    spacing; as its own results show.
     """
     if call.operator in (*NEAREST, *EXACT):
         transform = "half_pixel" if call.operator in EXACT else "asymmetric"
