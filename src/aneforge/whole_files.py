@@ -114,7 +114,7 @@ def made_folders(folders: set[Path]) -> Generator[None]:
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove what processes that were killed while they wrote a file have left beside it."""
+    """Remove what processes that were killed while they wrote a file have left next to it."""
     for one in target.parent.glob(f"{escape(beginning_of(target))}*{UNFINISHED}"):
         with suppress(OSError):  # another process may have removed it
             if time.time() - one.stat().st_mtime > ABANDONED_SECONDS:

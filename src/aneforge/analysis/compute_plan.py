@@ -1,4 +1,4 @@
-"""Core ML's own plan as an oracle: where its scheduler would run each operation, beside what is predicted here.
+"""Core ML's own plan as an oracle: where its scheduler would run each operation, next to what is predicted here.
 
 `MLComputePlan` says for every operation of a compiled package which device Core ML prefers. It is an oracle, not a way
 to dispatch: the direct paths reach the engine whatever it says (aneforge docs, dispatch backends). The operations of
@@ -75,7 +75,7 @@ class AuditedOperation:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A prediction of where operations land, beside Core ML's own plan."""
+    """A prediction of where operations land, next to Core ML's own plan."""
 
     operations: tuple[AuditedOperation, ...]
     only_planned: tuple[Planned, ...]
@@ -146,7 +146,7 @@ def device_of(device: object) -> Device:
 
 
 def compare_with_plan(predicted: Sequence[tuple[str, Device]], planned: Sequence[Planned]) -> Audit:
-    """Return predictions beside a plan, matched in order by what operations are called.
+    """Return predictions next to a plan, matched in order by what operations are called.
 
     >>> plan = [Planned("cast", "x_cast", Device.CPU, (), None), Planned("relu", "y", Device.ANE, (), 1.0)]
     >>> print(compare_with_plan([("relu", Device.ANE)], plan))

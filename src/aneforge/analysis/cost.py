@@ -404,7 +404,7 @@ def measure_whole(segment: SegmentWork, machine: Machine) -> OwnProgram | None:
 
 
 def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> LayerCost:
-    """Return the time of one layer; one whose program was measured as a whole takes none beside it."""
+    """Return the time of one layer; one whose program was measured as a whole takes no other time."""
     free = layer.idle or bridged
     gain = model().winograd_gain.value if layer.winograd is True else 1.0
     weight_rate = machine.aliased_stream if layer.aliased else machine.stream

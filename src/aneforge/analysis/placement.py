@@ -149,7 +149,7 @@ class Placement:
     notes: tuple[str, ...]
     find_times: Callable[[], Times] = field(repr=False, compare=False)
     audit: Audit | None = None
-    """Core ML's own plan beside the prediction, where it was asked for."""
+    """Core ML's own plan next to the prediction, where it was asked for."""
 
     @cached_property
     def times(self) -> Times:
@@ -354,9 +354,9 @@ def direct_hops(program: Program, found: Cost) -> tuple[Hop, ...]:
 def direct_advice(
     compiled: Compiled, times: Mapping[int, float], hops: Sequence[Hop], machine: Machine
 ) -> list[Advice]:
-    """Return which layers of their own stand between two programs that could be one.
+    """Return which layers of their own are between two programs that could be one.
 
-    Without them there is one dispatch less beside their own, and what they read and wrote is not copied on either side.
+    Without them their own dispatch and one more are saved, and what they read and wrote is not copied on either side.
     """
     segments = compiled.program.segments
     moved = {hop.first: hop.moved_bytes for hop in hops}

@@ -336,7 +336,7 @@ def vocabulary_of(model: Path) -> int:
 
 
 def tokenizer_of(model: Path, vocabulary: int) -> TextTokenizer:
-    """Return the tokenizer beside a model.
+    """Return the tokenizer next to a model.
 
     Raises:
         CheckpointError: There is none, or it is of another model.

@@ -53,7 +53,7 @@ def compile_(
             "--output",
             "-o",
             metavar="PATH",
-            help="Where to write it. net.mil is a MIL text with net.weights.bin beside it, net/ a folder with "
+            help="Where to write it. net.mil is a MIL text with net.weights.bin next to it, net/ a folder with "
             "model.mil and weights.bin; {model} is replaced by the name of each of several models. [default: "
             "MODEL.CHIP and the ending of the form]",
             show_default=False,
@@ -326,16 +326,16 @@ def reduce(
         found = reduce_model(model, keep, values, seed=seed, shapes=shapes)
     with writing(output):
         path = save_mil(found.graph, output)
-    beside = ""
+    second = ""
     if found.inputs:
         save_arrays(path.parent / "inputs.npz", found.inputs)
-        beside = " and inputs.npz beside it"
+        second = " and inputs.npz next to it"
     out = console()
     tried = number_of(found.tried, "part")
     print_wrapped(out, f"{found.model}: {number_of(found.before, 'operation')} became {found.after}, {tried} tried")
     for line in str(found.graph).splitlines():
         out.print(line, markup=False, no_wrap=True, overflow="ellipsis")  # the file has it whole
-    print_wrapped(out, f"wrote {path}{beside}")
+    print_wrapped(out, f"wrote {path}{second}")
 
 
 def bench(
@@ -348,7 +348,7 @@ def bench(
     json: given.Json = None,
     force: given.Force = False,
 ) -> None:
-    """Measure how fast the exact engine runs a model here, and show the predicted time of the chip beside it.
+    """Measure how fast the exact engine runs a model here, and show the predicted time of the chip next to it.
 
     Examples:
     aneforge bench model.onnx -t {old} --runs 20

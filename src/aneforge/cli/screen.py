@@ -158,7 +158,7 @@ def show_changes(out: Console, rows: tuple[ResultRow, ...]) -> None:
 
 
 def rest_width(widths: list[int], columns: tuple[int, ...]) -> int:
-    """Return the width of some columns, with the gap beside each."""
+    """Return the width of some columns, with the gap next to each."""
     return sum(widths[column] + GAP for column in columns if widths[column])
 
 

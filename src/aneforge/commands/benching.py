@@ -1,4 +1,4 @@
-"""`bench`: how fast the exact engine runs a model on this machine, with the prediction for the chip beside it."""
+"""`bench`: how fast the exact engine runs a model on this machine, with the prediction for the chip."""
 
 from __future__ import annotations
 

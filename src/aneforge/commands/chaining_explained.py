@@ -25,7 +25,7 @@ SUMMARY = (
     "a model, and runs chains in simulation only (aneforge.runtime.chaining, simulate=True; docs/chaining.md)."
 )
 TIMES = "times"
-"""What is asked for beside the parts of the study."""
+"""What can be asked for other than the parts of the study."""
 CHAIN = "chain"
 """The way of `chaining_ways` that the study looked at."""
 SIGNS = "_+-"

@@ -55,7 +55,7 @@ SHOWN_SPLITS = 5
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What a check does beside judging, compiling and pricing."""
+    """What a check does in addition to judging, compiling and pricing."""
 
     shapes: Shapes | None = None
     """Lengths of symbolic dimensions, and shapes of inputs."""

@@ -1,4 +1,4 @@
-"""`compare`: one model on several targets, or beside the mathematics, onnxruntime or the user's own outputs.
+"""`compare`: one model on several targets, or with the mathematics, onnxruntime or the user's own outputs.
 
 A value that both programs hold under the same node is compared. Fusion hides some; `mark` makes every operation an
 output, so that all are seen, and says that the programs are not those that would run.

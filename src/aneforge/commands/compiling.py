@@ -141,7 +141,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
 
     Without a form it is the one that the ending of `output` names. Without `output` the file is called after the model
     and the chip, such as `cnn.m4.mlpackage`. MIL goes into a folder; a path that ends with .mil is the text itself,
-    with the weights beside it. What another tool made is replaced only with `force`.
+    with the weights next to it. What another tool made is replaced only with `force`.
 
     `print_after` stops after a pass and returns the program there; `dump_phases` keeps the program after every pass
     that changed it. `prepare` holds options of `af.compile`.

@@ -1,4 +1,4 @@
-"""The tasks of a compiled program beside its layers, as a report has them."""
+"""The tasks of a compiled program next to its layers, as a report has them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The files that a model is made of, so that nothing is written over one of them.
 
-A model can be more than the file that is named: its weights may lie in files beside it, and a package is a folder. The
+A model can be more than the file that is named: its weights may lie in files next to it, and a package is a folder. The
 model is asked which files it means only where one is about to be replaced. One that cannot be read names none: its
 reader refuses it, and nothing is written.
 """

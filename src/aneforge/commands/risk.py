@@ -160,7 +160,7 @@ class Risks:
     def operation(self, layer: LayerRange, nodes: tuple[int, ...]) -> tuple[str, int | None]:
         """Return the user's operation that a layer carries out, or the layer's own where there is none.
 
-        A layer carries out reshapes beside the operation that it is made for, which is where its location is.
+        A layer carries out reshapes in addition to the operation that it is made for, which is where its location is.
         """
         if not nodes:
             return layer.op, None

@@ -63,7 +63,7 @@ TAKING_TIME = (Severity.OVERSIZE, Severity.DECOMPOSE)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is wanted beside verdict, program and price."""
+    """What is wanted in addition to verdict, program and price."""
 
     samples: Mapping[str, Array] | None
     ranges: Ranges

@@ -314,7 +314,7 @@ def widen_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Arra
     return read_real(value) if is_real(value) else value
 
 
-# What makes results less sure, beside what `products` says: functions of target, operands in order and attributes.
+# What makes results less sure, besides what `products` says: functions of target, operands in order and attributes.
 
 
 def doubts_of_gelu(_: Target, _x: Array, *, mode: str) -> Iterator[Label]:
@@ -363,4 +363,4 @@ DOUBTS: Mapping[str, Callable[..., Iterator[Label]]] = {
 }
 """What makes results less sure by shapes and attributes, by operation."""
 DOUBTS_OF_VALUES: Mapping[str, Callable[..., Iterator[Label]]] = products.DOUBTS_OF_VALUES
-"""What makes results less sure by the values of operands, by operation, beside what `doubts` says of them."""
+"""What makes results less sure by the values of operands, by operation, in addition to what `doubts` says of them."""

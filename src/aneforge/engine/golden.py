@@ -3,7 +3,7 @@
 Everything faster must equal it bit for bit. Each function says which rounding happens where and how that is known.
 Operands are fp16, in that type or held in float64; results are fp16 held in float64. One rounding is one call of
 `to_fp16`, `to_grid` or `to_eleven_bits`. The planar engine, the activation unit, reductions, crops, quantised numbers
-and attention have files of their own beside this one; `dispatch` finds the arithmetic of an operation.
+and attention have files of their own next to this one; `dispatch` finds the arithmetic of an operation.
 
 **Multiply and accumulate** (convolution, matmul, linear). Exact on every chip with published figures:
 

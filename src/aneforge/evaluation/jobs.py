@@ -1,4 +1,4 @@
-"""A job: everything that a task needs beside its samples, as plain values that any process can be sent."""
+"""A job: everything that a task needs in addition to its samples, as plain values that any process can be sent."""
 
 from __future__ import annotations
 

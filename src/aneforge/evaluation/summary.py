@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 FLOAT32 = "float32"
-"""How the reference is called beside chips."""
+"""How the reference is called in a list with chips."""
 KEPT_WORST = 16
 """Samples that are kept as the worst; more are in the results of every sample."""
 
@@ -93,7 +93,7 @@ class ChipSummary:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two chips beside each other."""
+    """Two chips next to each other."""
 
     first: str
     second: str

@@ -29,7 +29,7 @@ SCALED = ("int8", "blockwise")
 ENCODINGS = ("dense", *SCALED, *PALETTES)
 """The encodings whose bytes follow from the shape; those of a sparse weight depend on its zeros."""
 STORED_BITS = 8
-"""Bits of an element beside scales."""
+"""Bits of an element, scales not counted."""
 GIVE_VALUES = "give the weight's values as an array instead of af.weight(...)"
 
 

@@ -97,7 +97,7 @@ class Movement:
     taking: Taking = Taking.PLACED
 
     def added(self, attributes: Mapping[str, AttributeValue]) -> tuple[float, ...]:
-        """Return the numbers that may be among the results of a call, beside elements.
+        """Return the numbers that may be among the results of a call, other than elements.
 
         >>> Movement(adds=(0.0, "pad_value")).added({"pad_value": 2.5})
         (0.0, 2.5)

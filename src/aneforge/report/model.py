@@ -274,7 +274,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class OutputError:
-    """One output beside what is wanted of it."""
+    """One output compared with what is expected of it."""
 
     name: str
     elements: int

@@ -192,7 +192,7 @@ def csv_text(report: Report) -> str:
 
 
 def annotation_lines(report: Report, result: Outcome) -> str:
-    """Return lines that a CI shows beside the code: the verdict, then the findings as the terminal folds them.
+    """Return lines that a CI shows next to the code: the verdict, then the findings as the terminal folds them.
 
     What fails is an error, the rest are warnings and notices.
 

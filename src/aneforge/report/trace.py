@@ -17,7 +17,7 @@ ENGINES = (HOST, "NE", "PE", "TE", "DMA")
 
 
 class Arguments(msgspec.Struct, omit_defaults=True):
-    """What is shown beside an event."""
+    """What is shown with an event."""
 
     name: str | None = None
     segment: int | None = None

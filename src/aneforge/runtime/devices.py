@@ -106,7 +106,7 @@ class Device(Protocol):
         cache: Path | None = None,
         target: str | None = None,
     ) -> DeviceProgram:
-        """Compile and load a MIL program, its weights beside it, as the first operation of a stream.
+        """Compile and load a MIL program, its weights next to it, as the first operation of a stream.
 
         A chip is what it is; what stands for one compiles for the target.
         """

@@ -1,4 +1,4 @@
-"""What runs a program: the software engine, and two references of other arithmetic beside it.
+"""What runs a program: the software engine, and two references of other arithmetic.
 
 This is the one place in which the runtime calls the engine. An executable takes values by port name and gives values by
 port name; ports, buffers, locks and lifetimes are the matter of `program`.

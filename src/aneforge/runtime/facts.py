@@ -1,4 +1,4 @@
-"""What a model knows of itself beside its program: it is kept with the program when the model is saved."""
+"""What a model knows of itself in addition to its program: it is kept with the program when the model is saved."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a model knows of itself beside its program."""
+    """What a model knows of itself in addition to its program."""
 
     n_ops: int
     """Operations of the graph that are fused into programs; those that need one of their own are not among them."""
@@ -52,7 +52,7 @@ class ModelFacts:
     """It gives its outputs by name, as it was compiled with several."""
     warnings: tuple[Caution, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What compiling did beside making the program, such as which variant was chosen and why."""
+    """What compiling did in addition to making the program, such as which variant was chosen and why."""
     supplied: tuple[SuppliedInput, ...] = ()
     """Inputs that retargeting added, which the caller must feed."""
     weights: tuple[WeightReport, ...] = ()

@@ -31,7 +31,7 @@ __all__ = ["CudaBackend", "CudaEngine"]
 
 @cache
 def this_gpu() -> CudaDevice:
-    """Return the GPU of this process; its kernels are kept beside compiled programs."""
+    """Return the GPU of this process; its kernels are kept next to compiled programs."""
     from aneforge.engine.cuda.device import CudaDevice  # noqa: PLC0415 - loaded when a GPU is asked for
 
     return CudaDevice(program_cache().folder.with_name("kernels"))

@@ -1,6 +1,6 @@
 """TOML files as tables, parsed once per machine: the standard library's parser is slow, and every start needs them.
 
-A parsed table is kept where Python keeps the bytecode of a module that lies beside the file, and is written under the
+A parsed table is kept where Python keeps the bytecode of a module that lies next to the file, and is written under the
 same conditions. It is used only while the hash of the file's bytes is the one that it was parsed from.
 """
 
@@ -60,7 +60,7 @@ def keep_at(path: Path) -> Path | None:
 def read_kept_table(kept: Path, key: bytes) -> dict[str, object] | None:
     """Return a table that was kept; None where there is none, or not of these bytes."""
     try:
-        # As trusted as the bytecode beside it.
+        # As trusted as the bytecode next to it.
         read = marshal.loads(kept.read_bytes())  # noqa: S302
         found, table = cast("tuple[bytes, dict[str, object]]", read)
     except (OSError, EOFError, ValueError, TypeError):

@@ -190,6 +190,6 @@ def answer_of(target: Target, question: Question) -> object:
 
 
 def kind_of(target: Target) -> tuple[object, ...]:
-    """Return what decides verdicts on graphs and programs beside the properties."""
+    """Return what decides verdicts on graphs and programs in addition to the properties."""
     streams = tuple((name, stream.streams) for name, stream in target.streams.items())
     return target.tier, target.family, target.legality, streams

@@ -178,7 +178,7 @@ def patch_log2(width: int, height: int, pixels_log2: int = 8) -> tuple[int, int]
 
 
 def tile_rows(height: int, row: int, kept: int = 0, on_chip: int = ON_CHIP) -> int:
-    """Return how many rows of a map are on chip at a time, beside so many bytes that stay there.
+    """Return how many rows of a map are on chip at a time, in addition to so many bytes that stay there.
 
     Where not all fit and leave room for a result, one row's room is left for it; the rule was seen in one program and
     is inferred.

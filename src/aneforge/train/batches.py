@@ -43,7 +43,7 @@ class Batches:
         return taken
 
     def place(self) -> Order:
-        """Return where the order is, beside the rows that are left of the permutation."""
+        """Return where the order is, in addition to the rows that are left of the permutation."""
         return Order(rows=self.rows, batch=self.batch, generator=json.dumps(self.random.bit_generator.state))
 
 

@@ -1,6 +1,6 @@
 """Checkpoints: all that a training run consists of, in one safetensors file that loads bit for bit.
 
-The tensors are parameters, moments and the rows that are still to be drawn; the header is JSON beside them: the text of
+The tensors are parameters, moments and the rows that are still to be drawn; the header is JSON: the text of
 the network, counters and the state of the generator. A digest of all of it shows a damaged file. A file is written
 under another name and renamed, so that an interrupted run leaves the last one whole.
 """
@@ -63,7 +63,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint holds beside tensors."""
+    """What a checkpoint holds in addition to tensors."""
 
     form: int = FORM
     network: tuple[str, ...]

@@ -20,7 +20,7 @@ class LossSeed:
     __slots__ = ()
 
     def further_results(self) -> dict[str, Tensor]:
-        """Return what a step gives beside loss and gradients, by output; nothing, unless they say otherwise."""
+        """Return what a step gives in addition to loss and gradients, by output; nothing, unless they say otherwise."""
         return {}
 
     def new_module_state(self) -> ModuleState:

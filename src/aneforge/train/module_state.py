@@ -1,4 +1,4 @@
-"""What a step of a torch module has beside parameters and data: masks of dropout, and buffers that it moves.
+"""What a step of a torch module has in addition to parameters and data: masks of dropout, and buffers that it moves.
 
 Both are the host's. It draws masks from a seed and the number of the mini-batch, so that a run can be repeated, resumed
 and compared; and it moves running statistics towards those of a mini-batch in float32, in which small moves are not

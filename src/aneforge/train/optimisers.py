@@ -47,7 +47,7 @@ class Optimizer(ABC):
     moments: ClassVar[int] = 0
     """Arrays that are kept for every parameter."""
     counted: ClassVar[tuple[str, ...]] = ("finite_in_row", "loss_scale", "skipped", "steps")
-    """Attributes that change in a run, beside parameters and moments: what a checkpoint keeps."""
+    """Attributes that change in a run, in addition to parameters and moments: what a checkpoint keeps."""
     state_dtype: ClassVar[type[np.floating[Any]]] = np.float32
     """The element type of those arrays."""
     default_decay: ClassVar[float] = 0.0

@@ -55,7 +55,7 @@ class Parameter(KernelTensor):
     """The master value in float32; optimisers write into it."""
 
     def with_own_value(self) -> Parameter:
-        """Return the same parameter of the graph with a copy of its value, for another run beside this one."""
+        """Return the same parameter of the graph with a copy of its value, for another run at the same time."""
         return own(self, self.value.copy(), self.kernel)
 
 

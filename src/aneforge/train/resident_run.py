@@ -46,7 +46,7 @@ class ResidentPrograms(Programs):
 
     @property
     def fed_by_host(self) -> frozenset[Node]:
-        """The inputs of a step that the trainer feeds beside data and parameters."""
+        """The inputs of a step that the trainer feeds in addition to data and parameters."""
         scale = () if self.scale is None else (self.scale,)
         return frozenset({*scale, self.rate, *self.moments})
 

@@ -91,7 +91,7 @@ class Programs:
 
     @property
     def fed_by_host(self) -> frozenset[Node]:
-        """The inputs of a step that the trainer feeds beside data and parameters."""
+        """The inputs of a step that the trainer feeds in addition to data and parameters."""
         return frozenset() if self.scale is None else frozenset({self.scale})
 
     def release(self) -> None:

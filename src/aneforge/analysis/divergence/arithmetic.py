@@ -67,7 +67,7 @@ EXPANDED_EXACTLY = ("dense", "palette", "sparse")
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What a layer's results depend on beside its program: what the engine computes, and what is known of silicon.
+    """What a layer's results depend on other than its program: what the engine computes, and what is known of silicon.
 
     Layers that agree in `on_engine` give the same bits on the engine. Those that also agree in `on_silicon` are not
     known to differ on chips either; where they do not, the engine models both alike.

@@ -1,6 +1,6 @@
 """Functions of single elements, asked for fp16 numbers on the engine's own arithmetic.
 
-A layer that reads one value, alone or beside constants, and does the same at every place but for the constants there,
+A layer that reads one value, alone or with constants, and does the same at every place but for the constants there,
 is known by what it makes of numbers: every number meets every constant that it can meet. The slots after a layer are
 such functions too, or move elements.
 """
@@ -75,7 +75,7 @@ def moves(layer: Layer) -> bool:
 
 
 def find_added(layer: Layer) -> tuple[float, ...]:
-    """Return the numbers that a layer which moves elements may put beside them."""
+    """Return the numbers that a layer which moves elements may put next to them."""
     movement = layer.kind.entry.movement
     return () if movement is None else movement.added(layer.attributes)
 
@@ -83,7 +83,7 @@ def find_added(layer: Layer) -> tuple[float, ...]:
 def is_function(layer: Layer, value: Value) -> bool:
     """Return whether a layer and its slots are functions of the single elements of a value.
 
-    The value is read alone, or beside constants; no target has an arithmetic of its own for it.
+    The value is read alone, or with constants; no target has an arithmetic of its own for it.
     """
     call = call_of_layer(layer)
     known = call is None or (call.op not in FOR_TARGET and find_op(call.op).meaning is not None)

@@ -162,7 +162,7 @@ class Behind:
         return Passage.COPY if moves(layer) else None
 
     def brings_nothing(self, layer: Layer) -> bool:
-        """Return whether a layer that moves elements or chooses among them brings none beside those of one value."""
+        """Return whether a layer that moves elements or chooses among them brings none but those of one value."""
         alone = len(list(layer.refs())) == 1 and (is_extreme_of_one(layer) or (moves(layer) and not find_added(layer)))
         return alone or layer.name in self.passages
 

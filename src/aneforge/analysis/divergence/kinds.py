@@ -275,4 +275,4 @@ PATTERNS: Mapping[str, Building] = {
     "var": variance,
     "variance": variance,
 }
-"""Patterns that the documented question names beside operations, as graphs of the tensor that they read."""
+"""Patterns that the documented question names in addition to operations, as graphs of the tensor that they read."""

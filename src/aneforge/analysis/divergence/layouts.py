@@ -184,7 +184,7 @@ class Layouts:
         """Return the number of a function of single elements of values of one shape.
 
         `make` numbers it for values, which are what the given ones are parts or other shapes of; `rank` is that of the
-        single numbers beside them. Where the values have several shapes, or fewer axes, the function would broadcast
+        single numbers next to them. Where the values have several shapes, or fewer axes, the function would broadcast
         them: the number is another then.
         """
         contents = [self.content(number, shape) for number in numbers]

@@ -1,7 +1,7 @@
 """How large values get in a program: from declared ranges, by proof, or from sample inputs, by looking.
 
 Every layer is compared with the edges of the engine: fp16's largest number, the accumulator's 2^15, the 4,094 of the
-fixed-point crop and of activations beside int8 weights, and the grid of 2^-16 under which products lose their bits. The
+fixed-point crop and of activations with int8 weights, and the grid of 2^-16 under which products lose their bits. The
 margin is in bits: one bit is a factor of two.
 """
 
@@ -301,7 +301,7 @@ def observe_ranges(program: Program, samples: Sequence[Mapping[str, Array]]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What sample inputs showed beside the ranges of values."""
+    """What sample inputs showed in addition to the ranges of values."""
 
     typical: dict[str, float]
     """The size of typical elements of every value."""
@@ -471,6 +471,6 @@ def above_grid(size: float, what: str | None = None) -> Iterator[Concern]:
 
 
 def int8(layer: Layer, known: Mapping[str, Range], program: Program) -> Iterator[Concern]:
-    """Yield the edge of activations beside int8 weights, where they pass the times-16 encoding."""
+    """Yield the edge of activations with int8 weights, where they pass the times-16 encoding."""
     if layer.kind.name in PRODUCT_KINDS and encodes_activations(layer, program.target) and layer.bottoms:
         yield below(Edge.INT8, known[layer.bottoms[0].name].magnitude, FP16_SLICE_SAT)

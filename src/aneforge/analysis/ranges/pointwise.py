@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["PAIRS", "affine_range", "multiply_ranges", "reciprocals", "single"]
 
 SMALL_TYPES = ("int8", "uint8", "bool", "int4", "uint4", "int16", "uint16")
-"""Element types whose values are few enough to be tried, beside fp16."""
+"""Element types whose values are few enough to be tried, in addition to fp16."""
 
 
 def single(situation: Situation) -> Range:
@@ -69,7 +69,7 @@ def cast_ends(situation: Situation, dtype: str) -> Range:
 
 
 class Attributes:
-    """Attributes beside a key that names them: a cache looks only at the key."""
+    """Attributes with a key that names them: a cache looks only at the key."""
 
     def __init__(self, values: Mapping[str, AttributeValue]) -> None:
         self.values = values

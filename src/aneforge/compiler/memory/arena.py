@@ -44,7 +44,7 @@ class Arena:
         return begin
 
     def give_back(self, begin: int, size: int) -> None:
-        """Take room back and join it with the gaps beside it.
+        """Take room back and join it with the gaps next to it.
 
         Raises:
             GraphError: The room is not all given out: a fault of the caller's.

@@ -88,7 +88,7 @@ def pack_layer(layer: Layer, target: Target, rules: Rules) -> PackedWeights | No
         return None
     affine = layer.epilogue.gain_offset
     vectors = affine is not None and any(constant.type.rank for constant in affine.operands.values())
-    # Offsets alone are biases and stand in the blocks; beside gains, both stand apart.
+    # Offsets without gains are biases and are in the blocks; with gains, both are separate.
     biased = affine is not None and set(affine.operands) == {"offset"}
     blocks = blocks_of(layer, kernel, weight, int(biased) * HALF, target, rules)
     limit, largest = target.hal.known_integer("dense_kernel_memory"), target.hal.known_integer("max_operand_bytes")

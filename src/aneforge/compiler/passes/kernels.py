@@ -53,7 +53,7 @@ class Kernel:
         """Return the bytes of one output channel, in its encoding where that streams."""
         if not streams or self.constant is None or not self.constant.is_encoded:
             return self.inner * count_held_bytes(self.ref)
-        # What an encoding stores beside the elements, such as scales, is shared out over the channels.
+        # What an encoding stores in addition to the elements, such as scales, is shared out over the channels.
         table = table_bytes(self.constant)
         return -(-(self.constant.nbytes - table) // max(self.channels, 1))
 

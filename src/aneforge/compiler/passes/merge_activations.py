@@ -17,7 +17,7 @@ __all__ = ["CLIPS", "MergeActivations"]
 
 INFINITY = float("inf")
 CLIPS = {"relu": (0.0, INFINITY), "n_relu": (0.0, 6.0)}
-"""Activations that hold a value between two bounds, beside clamped_relu, which names them."""
+"""Activations that hold a value between two bounds, in addition to clamped_relu, which names them."""
 
 
 def bounds(layer: Layer) -> tuple[float, float] | None:

@@ -7,7 +7,7 @@ phase r, so that a convolution of stride s and dilation d,
 
 is one of stride 1 when s divides F: with P = F / s results for every place, o = q·P + p reads x[q·F + p·s + j·d], which
 is place q + t div F of phase t mod F for t = p·s + j·d. The P results of a place are phases of the result, and are
-moved back. For F = s, P is 1 and nothing is to move back. Every weight is used as it was, beside zeros, so the same
+moved back. For F = s, P is 1 and nothing is to move back. Every weight is used as it was, with zeros, so the same
 products are summed.
 """
 

@@ -1,4 +1,4 @@
-"""The validators, the exports beside them, and the rules that they are made of."""
+"""The validators, the other exports, and the rules that they are made of."""
 
 from __future__ import annotations
 

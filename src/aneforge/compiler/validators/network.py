@@ -1,6 +1,6 @@
 """The umbrella: every layer of a program with its validator, the ports, and the network as a whole.
 
-What a program does not carry itself is given beside it: the schema of the description that it came from, and the number
+What a program does not carry itself is given with it: the schema of the description that it came from, and the number
 of engines over which it is bonded.
 """
 

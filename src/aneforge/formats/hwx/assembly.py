@@ -4,7 +4,7 @@ Every rule about chained programs was checked by taking 19 real files apart and 
 Inferred is the place of scratch memory: v7 has it after the tasks, and the other styles are taken to as well. Of framed
 programs (later generations) no whole file was seen, only their program states (hwx-programs): segments and symbols are
 taken to be those of v9. Of the segment in which some of them have their constants, its name is known and the base
-register that it has after two ports; its place beside the tasks and its access are inferred.
+register that it has after two ports; its place next to the tasks and its access are inferred.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ RELATIVE_WORD = 0x0500_0000
 NAMED, TYPE_STAB, SHAPE_STAB = 0xF, 0x80, 0x20
 OUTPUT_SUFFIX = "@output"
 TEXT_KEY, SCRATCH_KEY, CONSTANTS_KEY = "/text", "/scratch", "/constants"
-"""Keys of regions beside the names of ports."""
+"""Keys of regions in addition to the names of ports."""
 SHAPE_NUMBERS = 5
 """Type numbers that the text of a shape takes: one for itself, one for each axis."""
 TYPE_STABS = (
@@ -336,7 +336,7 @@ def has_own_segment(parts: Parts) -> bool:
 
 
 def own_segment_size(parts: Parts) -> int:
-    """Return the bytes of the segment of constants; 0 where they are beside the tasks."""
+    """Return the bytes of the segment of constants; 0 where they are next to the tasks."""
     return round_up(len(parts.constants), PAGE) if has_own_segment(parts) else 0
 
 
@@ -346,12 +346,12 @@ def constants_place(parts: Parts) -> int:
 
 
 def constants_beside(parts: Parts) -> memoryview:
-    """Return the constants that are beside the tasks: those of a program without any where it has them elsewhere."""
+    """Return the constants that are next to the tasks: those of a program without any where it has them elsewhere."""
     return memoryview(NO_CONSTANTS) if has_own_segment(parts) else parts.constants
 
 
 def text_segment_size(parts: Parts) -> int:
-    """Return the bytes of the segment of tasks and of the constants beside them."""
+    """Return the bytes of the segment of tasks and of the constants next to them."""
     return round_up(constants_place(parts) + len(constants_beside(parts)), PAGE)
 
 
@@ -370,7 +370,7 @@ def place_segments(
 
 
 def constants_segment(parts: Parts, addresses: Addresses, at: int) -> Segment:
-    """Return the segment of constants that are not beside the tasks."""
+    """Return the segment of constants that are not next to the tasks."""
     section = Section(
         name="__kern_0",
         segment="__KERN_0",

@@ -2,7 +2,7 @@
 
 One number stands in the text, and so do short lists of integers and what no blob can hold; everything else is in
 the blob. Compressed constants are constexpr statements over what they store. In the form of opsets before ios18,
-indices and masks are packed into bytes, and their shape stands beside.
+indices and masks are packed into bytes, and their shape is separate.
 """
 
 from __future__ import annotations

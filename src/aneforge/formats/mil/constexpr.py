@@ -4,7 +4,7 @@ Where a graph's constants have the encoding, the stored numbers are kept as they
 of vectors, tables that are compressed themselves, sparse tensors of compressed values) are kept as the operations that
 they are stored as, over constants (`ops.composed`).
 
-The opsets ios16 and ios17 pack indices and masks into bytes by themselves and give the shape beside; later ones have
+The opsets ios16 and ios17 pack indices and masks into bytes by themselves and give the shape apart; later ones have
 element types of a few bits.
 """
 
@@ -208,7 +208,7 @@ def part(call: Call, name: str) -> Array:
 
 
 def pack(call: Call, name: str, stored: Array, width: int) -> Array:
-    """Return numbers that were packed into bytes, in the shape that stands beside them.
+    """Return numbers that were packed into bytes, in the shape that is given with them.
 
     Raises:
         MilError: There are more or fewer than the shape says, or they are of no width that is known.

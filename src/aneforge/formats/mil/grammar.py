@@ -2,7 +2,7 @@
 
 Types and scalar literals, of which every statement has many, are single words of the grammar where they are written as
 compilers write them, and so are a type with a name, a parameter that is a name or a number, the usual attribute, and
-the beginning of a const. The rules beside those words take them apart where they are written otherwise, and so find the
+the beginning of a const. The other rules take them apart where they are written otherwise, and so find the
 place of a mistake.
 """
 

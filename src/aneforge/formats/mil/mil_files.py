@@ -1,4 +1,4 @@
-"""A MIL program in a folder (model.mil, and weights.bin beside it), or as a text of any name with its weights."""
+"""A MIL program in a folder (model.mil, and weights.bin next to it), or as a text of any name with its weights."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write_mil(
 
 
 def write_mil_file(source: GraphLike | Retargeted, path: str | os.PathLike[str]) -> Path:
-    """Write a graph as one MIL text, and its weights beside it as NAME.weights.bin; return the path of the text.
+    """Write a graph as one MIL text, and its weights next to it as NAME.weights.bin; return the path of the text.
 
     >>> import tempfile
     >>> import aneforge as af
@@ -103,7 +103,7 @@ Write = Callable[[BinaryIO], object]
 
 
 def weights_files(program: MilProgram) -> dict[str, Write]:
-    """Return what writes each weights file of a program, by its path beside the program.
+    """Return what writes each weights file of a program, by its path relative to the program.
 
     Raises:
         MilError: A file is not there, or its path leaves the folder of the program.

@@ -214,7 +214,7 @@ class WeightsStore:
         )
 
     def relative(self, path: str, at: int) -> str:
-        """Return the path of a file beside the program.
+        """Return the path of a file next to the program.
 
         Raises:
             MilError: It leaves the folder.

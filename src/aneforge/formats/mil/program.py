@@ -161,7 +161,7 @@ def parse_mil(text: str, weights: Weights = None, *, file: str = UNNAMED_FILE) -
 
 
 def load_mil(path: str | os.PathLike[str], weights: Weights = None) -> MilProgram:
-    """Read a MIL program from a file, or from a folder that has a model.mil; its weights are beside it unless given.
+    """Read a MIL program from a file, or from a folder that has a model.mil; its weights are next to it unless given.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What is used of coremltools beside its messages: loading a package, predicting, and the plan of Core ML's scheduler.
+"""What is used of coremltools besides its messages: loading a package, predicting, and the plan of Core ML's scheduler.
 
 It works only on macOS, where coremltools reaches the framework. Tests hand in an object with this interface.
 """

@@ -257,7 +257,7 @@ def statement_blobs(statements: Sequence[Statement]) -> Iterator[Blob]:
 
 
 def load_mlpackage(path: str | os.PathLike[str]) -> MlPackage:
-    """Read an ML package, or a bare model file whose weights are in folders beside it.
+    """Read an ML package, or a bare model file whose weights are in folders next to it.
 
     >>> import tempfile
     >>> import aneforge as af

@@ -1,7 +1,7 @@
 """An ML package: the model file with its description, the weights blob, and the manifest that names them.
 
 The folder is laid out as coremltools lays it out. It appears whole or not at all: everything is written into a folder
-beside it, which is renamed at the end.
+next to it, which is renamed at the end.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class DraftInput:
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """An array as it will lie in a weights file, and a hash of its bytes; its shape and type stand beside it."""
+    """An array as it will be in a weights file, and a hash of its bytes; its shape and type are stored separately."""
 
     data: memoryview
     digest: bytes

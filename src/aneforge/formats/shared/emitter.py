@@ -86,7 +86,7 @@ class Budget:
     def may_fold(self, size: int, operands: int, work: int = 0) -> bool:
         """Return whether a result of so many bytes may be folded from operands of so many, and count it.
 
-        `work` is what computing it takes for a while, which must have room beside what was folded before.
+        `work` is what computing it takes for a while, which must fit in addition to what was folded before.
         """
         if size <= FOLD_FREE_BYTES:
             return True

@@ -1,7 +1,7 @@
 """Axes that move together, merged: a view of more axes than any engine holds, between two reshapes.
 
 Frameworks split images into windows and pixels into channels by a reshape to six axes or more, a transpose and a
-reshape back. Most of those axes stay beside their neighbours, and some have length 1; without these, five are mostly
+reshape back. Most of those axes stay next to their neighbours, and some have length 1; without these, five are mostly
 enough. Where they are not, the axes are moved one at a time. What nobody reads of more axes is not made.
 """
 

@@ -24,7 +24,7 @@ PLACE, MOST_PLACES = "uint16", 1 << 16
 PAIRS = {"add": "add", "sub": "sub", "mul": "mul", "div": "real_div", "max": "maximum", "min": "minimum"}
 """Operations by the modes of a scatter."""
 NEUTRAL = {"add": -0.0, "sub": 0.0, "mul": 1.0, "div": 1.0}
-"""What changes no number in a mode; −0 leaves even the sign of a zero. The others leave a number beside itself."""
+"""What changes no number in a mode; −0 leaves even the sign of a zero. In other modes it is the number itself."""
 
 
 def band(to: Site, x: Term, *, lower: int, upper: int) -> Term:

@@ -105,7 +105,7 @@ def inverse_sine(_: Site, x: Term) -> Term:
 
 
 def inverse_cosine(to: Site, x: Term) -> Term:
-    """Return 2 · atan(√((1 − |x|) / (1 + |x|))), or what π leaves beside it for negative x."""
+    """Return 2 · atan(√((1 − |x|) / (1 + |x|))), or π minus that for negative x."""
     size = x.abs()
     angle = ((-size + 1.0) / (size + 1.0)).sqrt().atan() * 2.0
     return x.less(scalar(to, 0.0, x)).select(-angle + math.pi, angle)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def along_axis(to: GradientSite, values: Term, like: Term, axis: int | None, dtype: str) -> Term:
-    """Return one number, or one for each place of an axis, as a constant beside a tensor."""
+    """Return one number, or one for each place of an axis, as a constant that broadcasts to a tensor."""
     assert values.known is not None  # noqa: S101 - the op table takes only constants
     shape = [1] * len(like.shape)
     if axis is not None and values.known.ndim:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 EDGE = 1e-3
-"""How far beyond the edge a place of a box may be that is meant to be on it; fp16 has it beside small places."""
+"""How far beyond the edge a place of a box may be that is meant to be on it; fp16 holds it for small places."""
 
 
 def weights(to: Site, places: Term, extent: int) -> Term:

@@ -109,7 +109,7 @@ def is_number(value: object) -> bool:
 def choose(weight: Array, axes: Axes, dtype: str, mode: Mode, hazards: Mapping[Encoding, str] = NO_HAZARDS) -> Chosen:
     """Return the first encoding of a mode that is close enough to a weight, or the one that was asked for by name.
 
-    `hazards` say of encodings what could become infinite beside them: `auto` takes none of these.
+    `hazards` say of encodings what could become infinite with them: `auto` takes none of these.
 
     >>> import numpy as np
     >>> from aneforge.optimise.compress.weighted_products import Axes

@@ -227,7 +227,7 @@ def readers_of(graph: Graph) -> Mapping[Constant, tuple[str, ...]]:
 
 
 def beside(readers: Mapping[Constant, tuple[str, ...]], same: Sequence[Use]) -> str:
-    """Return what keeps the dense weight in the graph beside the encoded one; empty if nothing does."""
+    """Return what keeps the dense weight in the graph as well as the encoded one; empty if nothing does."""
     here = {use.name for use in same}
     others = [place for place in readers[same[0].weight] if place not in here]
     return f"{', '.join(others)} reads the same values, so the dense weight stays as well" if others else ""

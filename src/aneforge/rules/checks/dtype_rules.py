@@ -92,7 +92,7 @@ def is_computed_beforehand(subject: Subject) -> bool:
 
 
 def constant_dtypes(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Yield every constant that is read beside a tensor."""
+    """Yield every constant that is read together with a tensor."""
     for name, constants in () if is_computed_beforehand(subject) else subject.constants.items():
         for constant in constants:
             yield f"Constant {name}", constant.type.dtype

@@ -68,7 +68,7 @@ def padded_axes(subject: Subject) -> Iterator[Seen]:
 
 
 def resized_axes(subject: Subject) -> Iterator[int]:
-    """Iterate over the axes beside height and width that resizing changes."""
+    """Iterate over the axes other than height and width that resizing changes."""
     x = argument(subject, "x")
     if x is None or not subject.results or subject.results[0].rank != x.rank:
         return

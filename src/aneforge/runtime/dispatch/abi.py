@@ -79,7 +79,7 @@ OWN_SIGNATURES = {
     USE_TARGET: Signature(None, (TEXT,)),
     LEND_PORT: Signature(INT, (P, INT, TEXT, P, INT, TEXT)),
 }
-"""What our own library has beside them."""
+"""What our own library has in addition to them."""
 
 
 def find_dispatch_library(environment: Mapping[str, str] = os.environ, package: Path = PACKAGE) -> Path | None:
@@ -170,7 +170,7 @@ class AbiDevice:
 
     @cached_property
     def own_functions(self) -> dict[str, Callable[..., Any]]:
-        """What our own library has beside the documented functions.
+        """What our own library has in addition to the documented functions.
 
         Raises:
             RuntimeStateError: It is another library.

@@ -124,7 +124,7 @@ class InMemoryModelDevice:
         cache: Path | None = None,
         target: str | None = None,
     ) -> InMemoryProgram:
-        """Compile and load MIL text, or a network description (.plist) with the weights files beside it.
+        """Compile and load MIL text, or a network description (.plist) with the weights files next to it.
 
         Raises:
             NotSupportedError: The mask has other devices.

@@ -44,7 +44,7 @@ def reason_missing() -> str:
 
 
 def record_interpreter() -> str | None:
-    """Write this interpreter's path beside the library, for the worker runs it; return why that failed.
+    """Write this interpreter's path next to the library, for the worker runs it; return why that failed.
 
     It is the one that has this package, not that of a client, whose own package may have the same name.
     """

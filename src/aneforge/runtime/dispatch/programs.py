@@ -217,7 +217,7 @@ def find_port(ports: Mapping[str, Port], name: str, direction: str) -> Port:
 class ReadMil:
     """The graph of a MIL file, and what the text calls its ports, by the names that the graph has.
 
-    A file that this package wrote keeps the names of the graph beside those of the text; clients know the text's.
+    A file that this package wrote keeps the names of the graph as well as those of the text; clients know the text's.
     """
 
     graph: Graph

@@ -74,7 +74,7 @@ def subject_of_task(task: Task, index: int, count: int, file: str | None = None)
 
 
 def list_linked_attributes(task: Task, index: int, count: int) -> Iterator[tuple[str, AttributeValue]]:
-    """Yield what rules see of a task beside its fields."""
+    """Yield what rules see of a task in addition to its fields."""
     neural = task.integer("header.neural_cores")
     planar = task.flag("common.task_type")
     yield "is_neural", int(bool(neural))

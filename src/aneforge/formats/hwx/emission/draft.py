@@ -184,7 +184,7 @@ def estimate(values: Values) -> int:
 EVENTS = {(True, True): 0x42A, (True, False): 0x408, (False, False): 0x400, (False, True): 0x422}
 """Logged events by whether a task is the first and the last."""
 COMPUTING = 0xFFF800
-"""Debug events of tasks that compute, beside those of the first and last task."""
+"""Debug events of tasks that compute, in addition to those of the first and last task."""
 REDUCED_TABLE = 0x2000
 """Debug event that tasks with the accumulator path of range-reduced tables leave out."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WORK_MOST = 10**8
 """Pairs of boxes that one node compares while the model is read; a few seconds."""
 BOX_WORK = 1000
-"""What choosing a box costs beside its comparisons, counted in them."""
+"""What choosing a box costs in addition to its comparisons, counted in them."""
 
 
 @operator("Unique", takes_all=True)

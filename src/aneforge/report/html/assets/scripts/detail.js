@@ -1,4 +1,4 @@
-// The panel beside the page: one operation with its findings, layers, neighbours and verdicts on every chip.
+// The panel next to the page: one operation with its findings, layers, neighbours and verdicts on every chip.
 
 let detailReturn = /** @type {HTMLElement | null} */ (null);
 

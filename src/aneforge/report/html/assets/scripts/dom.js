@@ -79,7 +79,7 @@ function legend(entries) {
   return list;
 }
 
-/** @param {string} verdict A verdict or a severity, with a mark beside the word: colour alone says nothing. */
+/** @param {string} verdict A verdict or a severity, with a mark next to the word: colour by itself says nothing. */
 function badge(verdict) {
   return el("span", { class: `badge v-${verdict}`, "data-mark": MARKS[verdict] ?? "•", text: verdict });
 }

@@ -66,7 +66,7 @@ class GraphDrawing {
     const span = view.span(source, node);
     if (view.scale < 0.12) context.lineTo(x2, y2);
     else if (y2 <= y1) {
-      // On to another column: up through the gap before it, each edge a little beside the others.
+      // On to another column: up through the gap before it, each edge a little next to the others.
       const turn = NODE.down * 0.8 * view.scale;
       const between = (this.columnLeft(node) - BETWEEN * 0.3 - (source % 5) * 9 - view.left) * view.scale;
       context.bezierCurveTo(x1, y1 + turn, between, y1 + turn, between, y1 - turn);
@@ -173,7 +173,7 @@ class GraphDrawing {
 }
 
 /**
- * Draw the strip beside the graph: every row of it, its worst node's colour, and what is in sight.
+ * Draw the strip next to the graph: every row of it, its worst node's colour, and what is in sight.
  * @param {GraphView} view
  */
 function drawOverview(view) {

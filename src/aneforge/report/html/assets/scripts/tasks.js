@@ -1,4 +1,4 @@
-// The tasks that an engine would read, beside the layers and operations that they compute; what has none, and why.
+// The tasks that an engine would read, next to the layers and operations that they compute; what has none, and why.
 
 /** Shows the first task of an operation; set when the section is built. */
 let showTasksOf = (/** @type {number} */ _node) => {};

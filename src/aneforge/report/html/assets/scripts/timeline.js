@@ -211,7 +211,7 @@ class TimelineView {
   }
 
   /**
-   * Layers beside each other that carry out the same operations have its name once.
+   * Layers next to each other that carry out the same operations have its name once.
    * @param {CanvasRenderingContext2D} context
    * @param {{name: string, left: number, right: number, top: number}} run
    * @param {number} height
