@@ -1,6 +1,6 @@
 """NumPy for modules that declare more than they compute: it is imported when something of it is first used.
 
-An entry of the op table says what an operation means in NumPy's words; whoever asks where it runs needs no array. The
+An entry of the op table says what an operation means in NumPy's words; code that asks where it runs needs no array. The
 import takes longer than all else that `aneforge explain softmax` does.
 """
 

@@ -36,7 +36,7 @@ GIVEN_NONE = Factory()
 
 
 class Deferred:
-    """A method that is written when it is first looked up, and then stands in the class in its place."""
+    """A method that is written when it is first looked up, and then replaces itself in the class."""
 
     __slots__ = ("name", "owner", "write")
 

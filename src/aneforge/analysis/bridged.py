@@ -36,7 +36,7 @@ class OwnProgram:
 
 
 def own_program(op: str, work: int, dispatch: float) -> OwnProgram | None:
-    """Return the time of a layer where a program takes `dispatch` to start; None for one that nobody measured.
+    """Return the time of a layer where a program takes `dispatch` to start; None for one that was not measured.
 
     One chip was measured. How much of a time follows the dispatch of another is not known, so all of it is scaled, and
     half of the scaling counts as unsure. So does half of how far the work is beyond the last point.

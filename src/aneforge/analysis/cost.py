@@ -163,7 +163,7 @@ class Cost:
     layers: tuple[LayerCost, ...]
     programs: tuple[ProgramCost, ...]
     energy: Energy | None
-    """None where nobody measured the power of the chip, and where nothing runs."""
+    """None where the power of the chip was not measured, and where nothing runs."""
     notes: tuple[str, ...]
     sure_to: float = 1.0
     """The least factor that the interval has in both directions: above 1 where other times were stated."""

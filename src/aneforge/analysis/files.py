@@ -1,4 +1,4 @@
-"""The data files of this room, as they stand on disk: constants of the cost model, fitted machines, measurements."""
+"""The data files of this room, as they are on disk: constants of the cost model, fitted machines, measurements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The documented estimate without a target: a roofline for every operation over one host's constants, nothing compiled.
 
-It is kept as documented, so that whoever decides by it decides as before; `cost.py` is the model to believe. It walks
+It is kept as documented, so that code that decides by it decides as before; `cost.py` is the model to believe. It walks
 the graph once.
 """
 

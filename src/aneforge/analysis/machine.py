@@ -59,7 +59,7 @@ class Basis(StrEnum):
     FITTED = "fitted"
     """A number of this chip that explains its measured calls best."""
     DECODED = "decoded"
-    """Read out of a compiler or a compiled program, or concluded from it; nobody timed it."""
+    """Read out of a compiler or a compiled program, or concluded from it; not timed."""
     SCALED = "scaled"
     """Taken over from other chips."""
 
@@ -134,7 +134,7 @@ class Machine:
     network_spread: float
     """The same of whole networks, on whatever chip."""
     power: PowerEntry | None
-    """None where nobody measured power."""
+    """None where power was not measured."""
     rates: tuple[Rate, ...]
     """How each rate is known."""
 

@@ -546,7 +546,7 @@ def coreml_hops(
 def coreml_advice(
     segments: Sequence[PlacedSegment], operations: Sequence[Operation], barred: Sequence[str], hops: Sequence[Hop]
 ) -> list[Advice]:
-    """Return which operations, barred from the engine, stand between two segments on it."""
+    """Return which operations, barred from the engine, are between two segments on it."""
     costs = {hop.first: hop.scheduler_units or 0.0 for hop in hops}
     stopping: dict[int | None, list[str]] = {}
     for one in operations:

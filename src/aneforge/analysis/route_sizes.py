@@ -108,7 +108,7 @@ def sizes_for(chip: str) -> tuple[SizeComparison, ...]:
 
 
 def comparable() -> Iterable[RouteFigure]:
-    """Yield the figures of calls that compute, and that nobody took back."""
+    """Yield the figures of calls that compute, and that were not withdrawn."""
     for known in routes():
         if known.status is not RouteStatus.WITHDRAWN:
             yield from (one for one in known.figures if one.measures.repeated and not one.withdrawn)

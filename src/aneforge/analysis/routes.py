@@ -409,7 +409,7 @@ def production_size() -> tuple[str, tuple[int, ...]]:
 
 
 def warn_below() -> float:
-    """Return how many dispatches a program must be predicted to take before nobody is warned."""
+    """Return how many dispatches a program must be predicted to take for no warning to be given."""
     return routes_file().warn_below
 
 

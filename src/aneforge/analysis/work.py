@@ -58,7 +58,7 @@ class Planned(Protocol):
 
     @property
     def plan(self) -> MemoryPlan:
-        """Where its tensors stand."""
+        """Where its tensors are."""
         ...
 
 

@@ -57,7 +57,7 @@ Model = Annotated[
         metavar="MODEL",
         help="ONNX, .mlpackage, .mlmodel, MIL text, a network description, or a file of torch.export.save.",
         show_default=False,
-        readable=False,  # whoever reads it says what is wrong with it
+        readable=False,  # the reader of the file says what is wrong with it
     ),
 ]
 Models = Annotated[
@@ -67,7 +67,7 @@ Models = Annotated[
         help="One or several: ONNX, .mlpackage, .mlmodel, MIL text, network descriptions, or files of "
         "torch.export.save.",
         show_default=False,
-        readable=False,  # whoever reads it says what is wrong with it
+        readable=False,  # the reader of the file says what is wrong with it
     ),
 ]
 Opt = Annotated[

@@ -24,7 +24,7 @@ def main() -> None:
     """Run the command line of this process; a Ctrl-C is not a traceback, wherever it comes."""
     gc.set_threshold(NEW_OBJECTS)
     if hasattr(signal, "SIGPIPE"):
-        # Whoever reads the answer may stop reading, as `head` does. The process then ends as others do, with 141 in a
+        # The reader of the output may stop reading, as `head` does. The process then ends as others do, with 141 in a
         # shell: the 1 that an exception would end with says that something was found.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     code = 0

@@ -103,7 +103,7 @@ def show_verdict(out: Console, text: str, *, ok: bool) -> None:
 
 
 def show_rows(out: Console, rows: tuple[ResultRow, ...]) -> None:
-    """Print a line for every distinct result; a change stands below it where the line is full.
+    """Print a line for every distinct result; a change is below it where the line is full.
 
     A line that is too long loses the compiler's names first, then the names of many chips become several lines; where
     that is not enough, rows become sentences.

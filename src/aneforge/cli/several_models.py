@@ -29,7 +29,7 @@ class Results(Generic[Made]):
         self.tasks = tasks
         self.cluster = cluster_for(scheduler, workers)
         self.what = what
-        """What is being done, for whoever waits."""
+        """What is being done, for the user who waits."""
         self.code = 0
         """The largest exit code of the errors so far."""
 

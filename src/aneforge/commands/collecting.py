@@ -1,4 +1,4 @@
-"""`doctor --collect`: facts of a real machine, measured for whoever wants to contribute them.
+"""`doctor --collect`: facts of a real machine, measured for users who want to contribute them.
 
 Every backend is measured that is available and does not compute in this process, by the same programs; where there is
 none, the software engine is. The collection says whether a device was reached: a client of the dispatch library reaches

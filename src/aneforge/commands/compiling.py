@@ -317,7 +317,7 @@ NETPLIST_FILES = ("net.plist", "weights.0", "weights.1")
 
 
 def default_name(model: str, emit: str, chip: str) -> str:
-    """Return where a form is written if nobody says where.
+    """Return where a form is written if no place is given.
 
     >>> default_name("net.onnx", "mlpackage", "chip"), default_name("net.onnx", "mil", "chip")
     ('net.chip.mlpackage', 'net.chip.mil')

@@ -86,7 +86,7 @@ def compare_targets(
 
 
 def name_of(target: Target) -> str:
-    """Return a target for whoever waits: by a chip, where one has its engine."""
+    """Return a target for the user who waits: by a chip, where one has its engine."""
     return known_as(target) or target.name
 
 

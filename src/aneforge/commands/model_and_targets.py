@@ -134,7 +134,7 @@ def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:
 def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Place]:
     """Return targets in the order in which they are asked for, each once; nothing stands for `shipping`.
 
-    Names may be those of groups, and several may stand in one text, separated by commas. `all` stands for the targets
+    Names may be those of groups, and several may be in one text, separated by commas. `all` stands for the targets
     that run MIL programs, `shipping` for those of them that are in a chip; older ones are asked for by their names, or
     with all others that have a family by `known`.
 
@@ -162,10 +162,10 @@ def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Pl
 
 
 def parts_of(named: TargetLike) -> list[TargetLike]:
-    """Return the names that stand in one text.
+    """Return the names that are in one text.
 
     Raises:
-        UnknownTargetError: Nothing stands between two commas: whoever left a name out meant one.
+        UnknownTargetError: Nothing is between two commas, where the user meant a name.
     """
     if not isinstance(named, str):
         return [named]

@@ -1,4 +1,4 @@
-"""Notes of the compiler for people: what it says of many operations in the same words stands once, with a count."""
+"""Notes of the compiler for people: what it says of many operations in the same words is there once, with a count."""
 
 from __future__ import annotations
 

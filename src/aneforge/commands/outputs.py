@@ -1,6 +1,6 @@
 """Places that are to be written: looked at before the work is done for them, and one sentence where writing fails.
 
-A file takes its place by being renamed, so that nobody meets half of one; it keeps the permissions of the one that was
+A file takes its place by being renamed, so that nothing reads half of one; it keeps the permissions of the one that was
 there, and one that is read-only stays. What is no file cannot be renamed over: a pipe or a device is written to as it
 is, and a link stays a link, even one to a file that is not there yet.
 """
@@ -41,7 +41,7 @@ NEW_FILE = 0o666
 
 
 def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write a file under another name and rename it, so that whoever reads it never finds half of one.
+    """Write a file under another name and rename it, so that a reader never finds half of one.
 
     Raises:
         GraphError: It cannot be written there, or a file that is there is read-only.

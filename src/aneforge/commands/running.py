@@ -146,7 +146,7 @@ def ran_on(
     values: Mapping[str, Array],
     states: Mapping[str, Array],
 ) -> Ran:
-    """Run a program once; the graph that it was made of is for backends that compile it anew."""
+    """Run a program once; the graph that it was made of is for backends that compile it again."""
     ready = backend.load(program, graph)
     try:
         given = hand_over(program, ready, values, states)

@@ -164,7 +164,7 @@ def build(
 ) -> Compiled:
     """Return a graph compiled for one target, as `compile_graph` does; the validators are still to be asked.
 
-    `run`, `lower` and `verdict` are there for whoever compiles for many targets, and knows what some of them share.
+    `run`, `lower` and `verdict` are there for callers that compile for many targets, and know what some of them share.
     """
     place, whole = place_of(target), as_graph(graph)
     retargeted = retarget(whole, place.target, route, verdict=verdict)

@@ -74,7 +74,7 @@ class Pipeline:
         return "\n".join(f"{number:2} {one.phase:<12} {one}" for number, one in enumerate(self.passes, 1))
 
     def place(self, name: str) -> int:
-        """Return where a pass stands.
+        """Return where a pass is.
 
         Raises:
             UnknownNameError: There is no such pass.
@@ -167,7 +167,7 @@ LEGALISATION = (
     ChooseReductionRoute(),
     CutSegments(),
 )
-"""Shapes first, then what is too large, then how every layer runs: passes that make layers stand before those that look
+"""Shapes first, then what is too large, then how every layer runs: passes that make layers come before those that look
 at what they made."""
 
 PIPELINE = Pipeline((*FUSION, *LEGALISATION))

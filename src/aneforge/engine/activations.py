@@ -283,5 +283,5 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 Outside a table's domain they give what was measured on one chip: roots and logarithms of negative numbers are 0, the
 logarithm of 0 is −45440, 1 over ±0 is +infinity; softplus is 0 from where its exponential overflows on, so the
-logarithm of infinity is 0. At other infinities the limit of the function stands, and 0 where there is none: modelled.
+logarithm of infinity is 0. Other infinities give the limit of the function, and 0 where there is none: modelled.
 """

@@ -3,7 +3,7 @@
 Seen: errors of about 3e-3 for sequences up to 2,048; unusable at 4,096, and once both sequences reach 512. Inside that
 envelope the layer is modelled as its parts: scores on the multiply-accumulate path, times the scale in fp16, plus the
 mask in fp16, a softmax that takes the largest off first (the layer needs the flag that says so), and the product with
-the values on the multiply-accumulate path again. Outside of it nobody knows what comes out: the parts are computed all
+the values on the multiply-accumulate path again. Outside of it the result is not known: the parts are computed all
 the same, the label is *unknown*, and a `PrecisionWarning` says so.
 """
 

@@ -2,7 +2,7 @@
 
 An executor asks once per layer. What has an arithmetic of its own is in the files of this room; what moves data is a
 copy of its bits; anything else is its meaning in the op table, computed in float64 and rounded once to fp16, and
-labelled modelled. How sure each is stands in `data/arithmetic.toml`.
+labelled modelled. `data/arithmetic.toml` says how sure each is.
 
 The fast kernels do the same where they have the operation (`kernels.operations`), and a function of one fp16 number is
 a table of all its 65,536 results, made once from the golden model. `kernels.library.using(golden=True)` and a missing

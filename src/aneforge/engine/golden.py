@@ -355,7 +355,7 @@ def deconvolution_sum(
 
 
 def set_apart(x: Array, strides: Sequence[int]) -> Array:
-    """Return images with zeros between their elements, so that neighbours stand a stride apart.
+    """Return images with zeros between their elements, so that neighbours are a stride apart.
 
     >>> set_apart(np.array([[[1.0, 2.0]]]), [3]).tolist()
     [[[1.0, 0.0, 0.0, 2.0]]]

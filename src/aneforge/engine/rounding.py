@@ -92,7 +92,7 @@ def decode_operand(values: Array) -> tuple[Array, npt.NDArray[np.int64]]:
     """Return fp16 values as the multiplier reads them, in float64, and their exponents.
 
     Exponent 31 is read as an ordinary number: infinity is 2^16, the quiet NaN 0x7E00 is 1.5 · 2^16, 0x7FFF is 131008.
-    (Measured; the chips stand with the value `accumulator` of the target database.) Subnormals keep exponent −14; they
+    (Measured; the chips are with the value `accumulator` of the target database.) Subnormals keep exponent −14; they
     are neither normalised nor flushed, either of which the published figures reject.
 
     >>> [float(value) for value in decode_operand(np.array([np.inf, 2.0**-24], np.float16))[0]]

@@ -45,7 +45,7 @@ class Rows:
 
     @contextmanager
     def opened(self) -> Generator[Callable[[range], Array]]:
-        """Yield what reads rows; rows of a compressed array are read one after the other, without beginning anew."""
+        """Yield what reads rows; rows of a compressed array are read one after the other, without beginning again."""
         if self.mapped:
             whole = np.memmap(self.path, self.dtype, "r", self.begins, self.shape)
             yield lambda rows: np.array(whole[rows.start : rows.stop])

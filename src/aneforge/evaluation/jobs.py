@@ -44,7 +44,7 @@ class Job:
 
     programs: tuple[ChipProgram, ...]
     reference: Graph | None
-    """The model as its file has it, for the mathematics; None where nobody asks."""
+    """The model as its file has it, for the mathematics; None where it is not asked for."""
     inputs: Mapping[str, tuple[int, ...]]
     """The shape of a sample of every input, in the order in which values are fed."""
     batch: int

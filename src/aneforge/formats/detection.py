@@ -312,7 +312,7 @@ def unknown(path: Path, head: bytes, place: Location) -> GraphError:
 
 
 def other_kind(path: Path, head: bytes) -> Other | None:
-    """Return what a file is that is not a model; None for one that nobody takes for a model."""
+    """Return what a file is that is not a model; None for one that could not be taken for a model."""
     if head.startswith(ZIP):
         if not has_end(path):
             return CUT_OFF

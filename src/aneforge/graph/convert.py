@@ -1,7 +1,7 @@
 """`convert`: a graph in a dialect. What the dialect objects to is decomposed, until nothing is left, or refused.
 
 Every way out of a graph goes through here: into a target's engine, MIL text, ML packages and network descriptions. The
-decompositions themselves stand on the entries of the op table, so what one writer writes is what another would, and
+decompositions themselves are in the entries of the op table, so what one writer writes is what another would, and
 what the engine runs.
 """
 
@@ -64,7 +64,7 @@ class SuppliedInput:
 
     name: str
     op: str
-    """The operation that it stands in for."""
+    """The operation that it replaces."""
     meaning: str
     type: TensorType
     attributes: Mapping[str, AttributeValue]

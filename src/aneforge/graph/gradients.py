@@ -1,6 +1,6 @@
 """Reverse mode: the gradients of a graph as further nodes of it.
 
-The rules stand on the entries of the op table; a user adds one with `vjp`. Every node is visited once, the last first,
+The rules are in the entries of the op table; a user adds one with `vjp`. Every node is visited once, the last first,
 and adds what it passes on to what other readers passed on before, so the work is linear in nodes and their operands.
 """
 
@@ -430,7 +430,7 @@ class GradientPlace(ConversionSite):
         found = Passage(roots, wanted, sources).run(seeds)
 
         def given(value: Value) -> ConvertedTerm | None:
-            # An operand that stands twice is given its whole gradient once.
+            # An operand that is there twice is given its whole gradient once.
             one = found.pop(key_of(value), None) if isinstance(value, Output) else None
             return None if one is None else ConvertedTerm(self, one)
 

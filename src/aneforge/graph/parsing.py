@@ -86,7 +86,7 @@ FOLLOWS = {
     "constant": {"returned", "written", "constant"},
     "closing": {"returned", "written", "constant"},
 }
-"""The kinds of lines after which a line of each kind may stand."""
+"""The kinds of lines after which a line of each kind may be."""
 BLANKS = " \t\r\n"
 WITHOUT_VALUES = re.compile(r"\s*constant\s+@(?P<symbol>\w+)\s*:[^\"]*\bwithout[ \t]+values\b", re.ASCII)
 SHOWN = 40
@@ -230,7 +230,7 @@ class Reader:
         return self.output(word) if word.startswith("%") else self.constant(word[1:])
 
     def output(self, word: str) -> Tensor:
-        """Read one value of a node that stands before."""
+        """Read one value of an earlier node."""
         number, index = numbers(word)
         if number not in self.nodes:
             raise GraphError(f"%{number} is used before it is defined")

@@ -23,7 +23,7 @@ INTEGERS = frozenset({int, bool})
 class Attributed:
     """Reads attributes by name and type.
 
-    The signature of the operation has checked them, so a wrong type is a mistake of whoever reads: a TypeError.
+    The signature of the operation has checked them, so a wrong type is a mistake of the reading code: a TypeError.
     """
 
     __slots__ = ()

@@ -4,9 +4,9 @@ A constant knows its tensor type (what it stands for), the bytes that it takes i
 constants are equal when they are stored equally; `digest` names one without its bytes.
 
 A constant never changes. An array that could still be written to is copied, once, when the constant is made; one that
-is read-only (a file mapped into memory, an array whose `writeable` flag was taken away) is kept as it is. So whoever
-owns large weights hands them over without a copy by making them read-only first; `Dense.owning` does it for an array
-that was made for the constant and that nobody else holds.
+is read-only (a file mapped into memory, an array whose `writeable` flag was taken away) is kept as it is. So the
+owner of large weights passes them without a copy by making them read-only first; `Dense.owning` does it for an array
+that was made for the constant and that has no other owner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Weights without values: a shape, an element type and an encoding, known before any file of weights is read.
 
 What looks only at shapes and bytes takes them: rules, cost, memory plans, the text of a graph. They hold no memory,
-however large the weight is, and whoever asks for a value gets an error that names the weight. What a pass makes of one
+however large the weight is, and asking for a value gives an error that names the weight. What a pass makes of one
 (a transposed matrix, a part of a vocabulary) is another one, and equal where the same was made of the same.
 """
 
@@ -35,7 +35,7 @@ GIVE_VALUES = "give the weight's values as an array instead of af.weight(...)"
 
 @dataclass(frozen=True, eq=False)
 class Declared(Constant):
-    """A weight whose values nobody gave.
+    """A weight whose values were not given.
 
     >>> weight = declare((4096, 4096), "fp16", "int8", name="q_proj")
     >>> print(weight.type, weight.encoding, weight.nbytes)

@@ -30,7 +30,7 @@ __all__ = ["Basis", "Below", "Category", "MilStatus", "Op", "Support", "Surface"
 
 
 class Category(StrEnum):
-    """The chapter of the catalogue in which an operation stands."""
+    """The chapter of the catalogue in which an operation is."""
 
     ACTIVATION = "activation"
     DETECTION = "detection"

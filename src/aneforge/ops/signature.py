@@ -32,7 +32,7 @@ PLAIN = frozenset({bool, int, float, str})
 
 
 class OperandKind(StrEnum):
-    """What may stand in an operand's place."""
+    """What an operand may be."""
 
     EITHER = "either"
     """A tensor computed at run time, or a constant."""

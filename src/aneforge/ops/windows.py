@@ -1,4 +1,4 @@
-"""Windows that go along axes: where they stand, what they see, and how they are drawn for samples.
+"""Windows that go along axes: where they are, what they see, and how they are drawn for samples.
 
 Convolution and pooling share it. The padding rules are those of MIL's `pad_type`.
 """

@@ -62,7 +62,7 @@ def energy_text(millijoules: float) -> str:
 
 
 def interval_text(low: float, high: float, unit: str) -> str:
-    """Return an interval of microseconds in the unit of the time that stands before it.
+    """Return an interval of microseconds in the unit of the time that is before it.
 
     >>> interval_text(37.2, 174.1, "µs"), interval_text(790.0, 1650.0, "ms"), interval_text(8.0, 20.0, "µs")
     ('37-174', '0.79-1.6', '8.0-20')

@@ -209,7 +209,7 @@ def judge_once(graph: Graph, targets: Sequence[Target]) -> list[Preflight]:
 OBSERVED: dict[int, list[Observation]] = {}
 """What was seen in graphs that are still in use, by their identity: no target changes it, and no graph changes."""
 JUDGED: dict[int, dict[Target, Preflight]] = {}
-"""The verdicts on these graphs: whoever compiles has often asked for one before the compiler does."""
+"""The verdicts on these graphs: callers have often asked for one before the compiler does."""
 
 
 def observe_once(graph: Graph) -> list[Observation]:
@@ -280,7 +280,7 @@ def verdicts(observations: Sequence[Observation], targets: Sequence[Target]) -> 
     found: list[Preflight] = []
     for target in targets:
         judge = Judge(target)
-        bounds = rules().values() if len(targets) > 1 else ()  # the verdict for one target is for nobody to share
+        bounds = rules().values() if len(targets) > 1 else ()  # the verdict for a single target is not shared
         profile = tuple(getattr(judge.bound_of(rule), "value", None) for rule in bounds)
         reports = [one.clean for one in observations]
         for place in objected.get(profile, range(len(observations))):

@@ -59,7 +59,7 @@ class Severity(StrEnum):
 
 
 class Relation(StrEnum):
-    """How a value that was seen must stand to the bound that the database gives.
+    """How a value that was seen must compare with the bound that the database gives.
 
     >>> Relation.AT_MOST.holds(14, 13), Relation.MULTIPLE_OF.holds(32, 16), Relation.ONE_OF.holds("fp16", ("fp16",))
     (False, True, True)
@@ -423,7 +423,7 @@ def number_seen(seen: Seen) -> float:
 
 
 def plain_text(value: Value) -> str:
-    """Return a bound as it stands in a message.
+    """Return a bound as it is in a message.
 
     >>> plain_text(16384), plain_text(("fp16", "uint8")), plain_text(65504.0), plain_text(1e9)
     ('16384', 'fp16, uint8', '65504', '1e+09')

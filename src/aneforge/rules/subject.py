@@ -47,7 +47,7 @@ class Subject(Protocol):
     """One operation, as rules see it.
 
     Names of operations and attributes are MIL's. A program's ports are subjects too, as `input` and `output`. A
-    convolution's kernel stands in the attribute `kernel_sizes`, height before width, as a pooling's does.
+    convolution's kernel is in the attribute `kernel_sizes`, height before width, as a pooling's does.
 
     >>> def largest(subject: Subject) -> int:
     ...     return max(extent for result in subject.results for extent in result.shape)

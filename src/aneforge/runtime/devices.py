@@ -500,7 +500,7 @@ class DeviceExecutable:
         return held[: kind.size * element.itemsize].view(element).reshape(kind.shape)
 
     def release(self) -> None:
-        """Unload the program; its memory stays until nobody has a view of it."""
+        """Unload the program; its memory stays until no view of it is left."""
         for stream in self.streams.values():
             stream.release()
         self.streams.clear()
@@ -513,7 +513,7 @@ class DeviceExecutable:
 
 @dataclass(slots=True)
 class Memory:
-    """The memory of a program's ports: the program is unloaded once it was given up and nobody has a view.
+    """The memory of a program's ports: the program is unloaded once it was given up and no view is left.
 
     A device frees the memory with the program, and an array that lies there would end the process when it is read.
     """
@@ -538,14 +538,14 @@ class Memory:
             self.unload()
 
     def give_up(self) -> None:
-        """Unload the program as soon as nobody has a view."""
+        """Unload the program as soon as no view is left."""
         with self.lock:
             if not self.given_up:
                 self.given_up = True
                 self.unload()
 
     def unload(self) -> None:
-        """Unload the program if nobody needs it; whoever was forked unloads nothing."""
+        """Unload the program if it is no longer needed; a forked process unloads nothing."""
         if self.given_up and self.viewed == 0 and os.getpid() == self.process:
             self.loaded.release()
 

@@ -94,7 +94,7 @@ class LoadedProgram:
     def ports(self) -> Mapping[str, Port]:
         """Every port by its name, inputs first.
 
-        Where an input and an output have one name, they stand as `name:input` and `name:output`.
+        Where an input and an output have one name, they are called `name:input` and `name:output`.
         """
         twice = self.inputs.keys() & self.outputs.keys()
         return MappingProxyType(
@@ -359,7 +359,7 @@ class LoadedProgram:
 
     @contextmanager
     def used(self, action: str) -> Generator[None]:
-        """Hold the program for one action; nobody else uses it meanwhile.
+        """Hold the program for one action; no other call uses it meanwhile.
 
         Raises:
             RuntimeStateError: It was released, or belongs to a process that this one was forked from.
@@ -415,7 +415,7 @@ class LoadedProgram:
 
 
 def let_go(ticket: int, executable: Executable, process: int) -> None:
-    """Give back what a program holds; whoever was forked holds nothing."""
+    """Give back what a program holds; a forked process holds nothing."""
     if os.getpid() == process:
         SLOTS.give_back(ticket)
         executable.release()

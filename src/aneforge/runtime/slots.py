@@ -1,7 +1,7 @@
 """How many programs a process holds: the real runtime loads so many, and the next one fails.
 
 Every loaded program takes as many slots as it has segments, each of which is a program of the real runtime. A slot is
-given back when a program is released, or when nobody holds it any more.
+given back when a program is released, or when nothing refers to it any more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Slots:
         """Take slots and return the ticket with which to give them back.
 
         Raises:
-            RuntimeStateError: There are not as many left, even after a collection of what nobody holds.
+            RuntimeStateError: There are not as many left, even after a collection of programs that nothing refers to.
         """
         limit = int(str(target.limits.get("loaded_programs")))
         if self.used + count > limit:

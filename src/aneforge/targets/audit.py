@@ -21,7 +21,7 @@ __all__ = ["Audit", "Count", "audit"]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many things of one sort there are, and how many values with which evidence stand in them."""
+    """How many things of one sort there are, and how many values with which evidence are in them."""
 
     what: str
     entries: int

@@ -1,7 +1,7 @@
 """The compiler's device cost table: what `getDeviceInfo` fills in per legality family and number of cores.
 
 It is the compiler's own analytic model, kept as published. No prediction of this package rests on it: its rows are
-partly disputed (conflicts S1 and S10) and nobody has said in which unit a clamp is.
+partly disputed (conflicts S1 and S10) and the unit of a clamp is not published.
 """
 
 from __future__ import annotations

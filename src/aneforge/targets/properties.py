@@ -41,7 +41,7 @@ class Property:
     """One named property, with the facts known per tier or target.
 
     A property without facts is one whose name (and perhaps offset) is known and whose value no source gives, or
-    stands elsewhere (`see`). A fact may be a word: `none` or `unbounded` are values, a missing fact is not.
+    is elsewhere (`see`). A fact may be a word: `none` or `unbounded` are values, a missing fact is not.
 
     >>> from aneforge.targets.database import database
     >>> known = database().hal["texture_engine"]
@@ -57,7 +57,7 @@ class Property:
     """Further words of a list, by compiler build."""
     aliases: tuple[str, ...] = ()
     see: str = ""
-    """Where the value stands when it is not here."""
+    """Where the value is when it is not here."""
     ops: str = ""
     unit: str = ""
 

@@ -131,7 +131,7 @@ def first_tier_with(flag: str) -> Tier:
 def native_streams(family: TargetLike = None) -> frozenset[str]:
     """Return the weight encodings that stay compressed on the way to the engine; the others fold to dense fp16.
 
-    Targets below the MIL floor have none, as the documented API promises: nobody has looked at their streams, and no
+    Targets below the MIL floor have none, as the documented API promises: their streams were not examined, and no
     program with compressed weights can reach them.
 
     >>> sorted(native_streams(Family.A13))

@@ -1,6 +1,6 @@
 """The form of the data files in `data/`: what a table may hold, checked when it is read.
 
-These are the shapes as they stand in the files, defaults not yet filled in; `database.py` turns them into the
+These are the shapes as they are in the files, defaults not yet filled in; `database.py` turns them into the
 types that the rest of the package sees. A key that is missing, misspelt or of the wrong type is a
 `DataFileError` that names the file and the path to the key.
 """
@@ -68,11 +68,11 @@ class PropertyEntry(Entry, frozen=True):
     offsets: dict[str, int] = {}
     """Byte offset in the hardware-abstraction blob, by compiler build."""
     more_offsets: dict[str, tuple[int, ...]] = {}
-    """Offsets of further words, where the property is a list or stands in several places."""
+    """Offsets of further words, where the property is a list or is in several places."""
     aliases: tuple[str, ...] = ()
     """Other names, such as the compiler's own, under which the property answers too."""
     see: str = ""
-    """Where the value stands when it is not here, as an attribute of a target."""
+    """Where the value is when it is not here, as an attribute of a target."""
     ops: str = ""
     """The class of operations that the property limits."""
     unit: str = ""

@@ -81,7 +81,7 @@ class Stream:
     layout: str
     streams: bool
     gain: tuple[float, float] | None
-    """Measured speed-up over dense fp16, least and most; None where nobody measured."""
+    """Measured speed-up over dense fp16, least and most; None where it was not measured."""
     evidence: Evidence
 
 
@@ -227,7 +227,7 @@ class Target:
 
     @property
     def groups(self) -> Mapping[str, Properties]:
-        """The groups of properties, by the word that stands before a name of theirs in listings."""
+        """The groups of properties, by the word before a name of theirs in listings."""
         return {"hal": self.hal, "limit": self.limits, "datapath": self.datapath, "geometry": self.geometry}
 
     def fact(self, name: str) -> Fact:

@@ -81,7 +81,7 @@ def note(name: str) -> property:
 
 NOTED = {one.name for one in fields(Target)} - {*GROUPS, *MAPPINGS, "name", "encodings", "find_conflicts"}
 """Attributes whose use is noted here. The rest notes it itself, or is the same for all targets; what the name of a
-target is written into is written anew for every target."""
+target is written into is written again for every target."""
 WatchedTarget = cast(
     "type[Target]", type("WatchedTarget", (Target,), {"__slots__": ("asked",), **{name: note(name) for name in NOTED}})
 )
@@ -103,7 +103,7 @@ class Watch:
         object.__setattr__(self.target, "asked", self.now)
 
     def begin(self) -> None:
-        """Begin a stage: what was asked before is asked anew."""
+        """Begin a stage: what was asked before is asked again."""
         self.before |= self.now
         self.now.clear()
         for known in self.groups.values():

@@ -71,7 +71,7 @@ class DeviceOptimizer(Optimizer):
         found = self.results(weight, gradient, rate, states)
         graph = Graph(dict(zip((WEIGHT, *self.states), found, strict=True)))
         with keep_warnings(DispatchFloorWarning):
-            # An update is small by nature, and nobody can put more work into it; the report lists the warning.
+            # An update is small by nature, and cannot be given more work; the report lists the warning.
             return FedProgram("update", graph, compile_multi(graph, target=target, backend=backend))
 
     def update(self, place: int, gradient: Array, rate: float) -> None:

@@ -1,6 +1,6 @@
 """A training run whose parameters and moments stay on the engine: forward, backward and update are one program.
 
-The host feeds the mini-batch and the rate of the step. Parameters are read where somebody asks for a loss, an accuracy
+The host feeds the mini-batch and the rate of the step. Parameters are read where a caller asks for a loss, an accuracy
 or a checkpoint.
 """
 

@@ -72,7 +72,7 @@ def is_identity(renamed: Mapping[int, int]) -> bool:
 def node_numbers(first: Graph, second: Graph) -> dict[int, int]:
     """Return the number in the first graph of every node of the second that has one there.
 
-    A run of nodes that stands in another's place is the same operation rebuilt: its last node is the result.
+    A run of nodes in place of another is the same operation rebuilt: its last node is the result.
     """
     texts = [
         [f"{node.op.name} {sorted(node.attributes.items())!r} {node.types}" for node in graph.nodes]

@@ -101,7 +101,7 @@ class Arithmetic:
 
     @property
     def on_engine(self) -> tuple[object, ...]:
-        """What decides about bits on the engine; of elements that nobody knows, about whether it knows them at all."""
+        """What decides about bits on the engine; of elements that are not known, about whether it knows them at all."""
         return (self.route, self.form, self.adder, self.int8, self.epsilon, self.other, self.elements)
 
     @property

@@ -127,7 +127,7 @@ class Behind:
         return self.value(layer.result, self.hiding.found[behind.key], behind)
 
     def value(self, value: Value, pair: Pair | None, way: Way) -> bool:
-        """Return whether nobody sees which of two a value holds, given all that it can hold."""
+        """Return whether no result shows which of two a value holds, given all that it can hold."""
         if pair is None or pair.alike:
             return pair is not None
         if value.name in self.program.kept or value.type.dtype != "fp16":
@@ -135,7 +135,7 @@ class Behind:
         return all(self.layer(reader, value, pair, way) for reader in self.program.consumers.get(value.name, ()))
 
     def layer(self, layer: Layer, value: Value, pair: Pair, way: Way) -> bool:
-        """Return whether nobody sees after a layer which of two it reads."""
+        """Return whether no result shows after a layer which of two it reads."""
         self.looked_at += 1
         if self.looked_at > MOST_LAYERS or len(layer.results) > 1:
             return False
@@ -173,6 +173,6 @@ def is_extreme_of_one(layer: Layer) -> bool:
 
 
 def pair_of(answers: list[Array | None]) -> Pair | None:
-    """Return what functions made of both sides; None where nobody knows."""
+    """Return what functions made of both sides; None where that is not known."""
     one, other = answers
     return None if one is None or other is None else Pair.of(one, other)

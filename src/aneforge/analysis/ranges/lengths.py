@@ -1,4 +1,4 @@
-"""Numbers by the length of the row that they stand in: what norms give that were taken apart into operations.
+"""Numbers by the length of the row that they are in: what norms give that were taken apart into operations.
 
 An interval of numbers times one of reciprocal roots knows nothing of where the roots come from, so a norm of small
 numbers looks as if it could overflow. No number is larger than the length of its row, nor than √n times the root of the

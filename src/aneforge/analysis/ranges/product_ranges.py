@@ -203,7 +203,7 @@ def average(found: Terms, y: Range) -> Terms:
 
 
 def weigh(x: Range, sums: WeightSums | None, weight: Known, *, axis: int, terms: int, padded: bool = False) -> Terms:
-    """Return the terms of sums of numbers of an interval, weighed; with padding zeros stand among them."""
+    """Return the terms of sums of numbers of an interval, weighed; with padding zeros are among them."""
     if sums is None:
         found = undo_weights(x, weight.range, terms, axis=axis)
     else:

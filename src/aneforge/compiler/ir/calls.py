@@ -1,6 +1,6 @@
 """Layers as calls of the op table: what a layer of the compiler's own form is the same as.
 
-Whoever has an arithmetic or a spelling for operations of the table has one for layers too.
+Code that has an arithmetic or a spelling for operations of the table has one for layers too.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def op_of_layer(layer: Layer) -> str:
 
 
 def call_of_kind(kind: Kind, attributes: Mapping[str, AttributeValue], extents: tuple[int, ...]) -> Call | None:
-    """Return the call of a kind on a tensor of given extents, as it stands in a slot; None for gain and offset.
+    """Return the call of a kind on a tensor of given extents, as it is in a slot; None for gain and offset.
 
     Extents matter only to a resizing.
     """

@@ -1,7 +1,7 @@
 """A layer: one engine operation with its seven-slot epilogue. Immutable, in single assignment.
 
 A layer names the values that it reads and carries their types, so that it can be checked alone, once; a pass that keeps
-a layer keeps that check. Constants stand in layers as they are; the text form gives them symbols.
+a layer keeps that check. Constants are in layers as they are; the text form gives them symbols.
 """
 
 from __future__ import annotations

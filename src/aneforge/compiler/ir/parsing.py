@@ -106,7 +106,7 @@ ORDER = [
     "closing",
 ]
 REPEATED = {"segment", "layer", "slot", "chosen"}
-"""Kinds of lines that stand in turns; all others only ever follow those before them in the order."""
+"""Kinds of lines that alternate; all others only ever follow those before them in the order."""
 
 
 @cache
@@ -183,7 +183,7 @@ class Reader:
         getattr(self, f"read_{rule}")(tree)
 
     def may_follow(self, rule: str) -> bool:
-        """Return whether a line may stand here."""
+        """Return whether a line may be here."""
         now, then = ORDER.index(rule), ORDER.index(self.before)
         if rule in ("slot", "chosen"):
             return self.before in ("layer", "slot")
@@ -318,7 +318,7 @@ class Reader:
         return self.value(word) if word.startswith("%") else self.constant(word[1:])
 
     def value(self, word: str) -> Value:
-        """Return a value that stands before."""
+        """Return a value of an earlier line."""
         if word[1:] not in self.values:
             raise GraphError(f"{word} is used before it is defined")
         return self.values[word[1:]]

@@ -107,7 +107,7 @@ def choices_text(choices: Mapping[str, AttributeValue]) -> str:
 def program_outline(program: Program) -> str:
     """Return a program in short: a line for every layer, without constants, attributes and places.
 
-    After the kind stand what fills its slots and what was chosen for it.
+    After the kind come what fills its slots and what was chosen for it.
     """
     found = [f"{program!r}"]
     for segment in program.segments:

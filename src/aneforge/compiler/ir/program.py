@@ -111,7 +111,7 @@ class Program:
 
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Layer, ...]]:
-        """The layers that read each value, by the value's name, in order; one that reads it twice stands once."""
+        """The layers that read each value, by the value's name, in order; one that reads it twice is there once."""
         found: dict[str, list[Layer]] = {}
         for layer in self.layers:
             for value in dict.fromkeys(value.name for value in layer.bottoms):

@@ -73,7 +73,7 @@ def is_part(begin: Begin | None, one: Allocation, outer: Allocation, types: Mapp
 
 
 def begins_of(layer: Layer) -> dict[str, Begin]:
-    """Return where the parts of what a layer joins or pads begin; one that stands there twice is not a part."""
+    """Return where the parts of what a layer joins or pads begin; one that is there twice is not a part."""
     if layer.kind.name == "padding":
         before = layer.integers("pad")[::2]
         begin = tuple(zip(roles(layer.result.rank)[-len(before) :], before, strict=True))

@@ -172,12 +172,12 @@ def on_chip_layout(tensor: TensorType, banks: Banks, *, restrided: bool = False,
 
 
 def neighbouring_rows(extents: Extents) -> int:
-    """Return how many rows stand one stride apart: those of a channel, or the channels where each is one row."""
+    """Return how many rows are one stride apart: those of a channel, or the channels where each is one row."""
     return extents.rows if extents.rows > 1 else extents.channels
 
 
 def bank_requests(rows: int, stride: int, banks: Banks) -> int:
-    """Return how often the banks are asked for one column of rows that stand a stride apart: the published model.
+    """Return how often the banks are asked for one column of rows that are a stride apart: the published model.
 
     Rows whose distance is a multiple of g banks share count / g banks between them.
 

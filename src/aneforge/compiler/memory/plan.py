@@ -129,7 +129,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Where every tensor of a scheduled program stands."""
+    """Where every tensor of a scheduled program is."""
 
     target: str
     on_chip_bytes: int

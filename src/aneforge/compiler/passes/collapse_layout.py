@@ -134,7 +134,7 @@ class Collapsing:
         if nothing and not (layer.name in self.program.kept and source.name not in self.layers):
             self.now[layer.name] = source
             self.changed = True
-            self.reads[source.name] += self.reads[layer.name] - 1  # whoever read the layout reads its source now
+            self.reads[source.name] += self.reads[layer.name] - 1  # layers that read the layout read its source now
         else:
             self.layers[layer.name] = made
 

@@ -121,7 +121,7 @@ def alike(one: Layer, other: Layer) -> bool:
 
 
 def with_constants(layer: Layer, weights: Mapping[str, Constant]) -> Layer:
-    """Return a layer in which values that are weights now stand as such."""
+    """Return a layer that reads values that are weights now as weights."""
     if not weights or all(value.name not in weights for value in layer.bottoms):
         return layer
 

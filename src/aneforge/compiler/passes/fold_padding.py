@@ -30,7 +30,7 @@ def zero_padding(layer: Layer) -> Pairs | None:
 def absorbing(layer: Layer, source: Value, pairs: Pairs) -> Layer | None:
     """Return a layer that pads a source itself; None where it cannot.
 
-    A window must still see the tensor wherever it stands: the engine's padding is smaller than the kernel.
+    A window must still see the tensor at every position: the engine's padding is smaller than the kernel.
     """
     if any(pair != (0, 0) for pair in pairs[:2]):
         return None

@@ -34,7 +34,7 @@ def free_from(epilogue: Epilogue, slot: Slot) -> bool:
 def with_activation(epilogue: Epilogue, stage: Stage, hosts: frozenset[Slot]) -> Epilogue | None:
     """Return an epilogue with an activation at its end.
 
-    It takes the slot after gain and offset; one that stands there already moves before them, if they are empty.
+    It takes the slot after gain and offset; one that is there already moves before them, if they are empty.
     """
     pre, post = ACTIVATIONS
     if post not in hosts or not (epilogue.transpose is None and epilogue.quantise is None):

@@ -177,7 +177,7 @@ class SplitKernelMemory(Pass):
         return replace_layers(program, placed, notes)
 
     def split(self, layer: Layer, kernel: Kernel, most: int, memory: KernelMemory, notes: list[Note]) -> list[Layer]:
-        """Return a product in parts that are smaller; whoever asks looks at each again."""
+        """Return a product in parts that are smaller; the caller looks at each again."""
         if most == 0 and kernel.groups == 1:
             parts = sum_split(layer, kernel, memory)
             count = sum(piece.kind is layer.kind for piece in parts)

@@ -46,7 +46,7 @@ class Block:
     restrided: bool = False
     """Its rows are put into different banks."""
     loaded: bool = False
-    """It is a copy of what stands in DRAM."""
+    """It is a copy of what is in DRAM."""
     over: str | None = None
     """The tensor that it rewrites in place."""
     served: list[int] = field(default_factory=list[int])

@@ -77,7 +77,7 @@ class Resident:
     restrided: bool
     """Its rows are put into different banks."""
     loaded: bool
-    """It is a copy of what stands in DRAM."""
+    """It is a copy of what is in DRAM."""
     over: str | None
     """The tensor that it rewrites in place."""
 

@@ -1,6 +1,6 @@
 """Reads `data/validators.toml`: validators, their checks and literal texts, gates, and who checks which kind.
 
-These are the shapes as they stand in the file; `catalogue` makes of them what the rest of the package sees. A key that
+These are the shapes as they are in the file; `catalogue` makes of them what the rest of the package sees. A key that
 is missing, misspelt or of the wrong type is a `DataFileError`.
 """
 

@@ -65,7 +65,7 @@ def gates() -> dict[str, Property]:
 
 
 def gate(name: str) -> Property:
-    """Return a fact that differs between targets and stands with the validators.
+    """Return a fact that differs between targets and is stored with the validators.
 
     >>> gate("compressible_kernel_bits").facts["all"].value
     8

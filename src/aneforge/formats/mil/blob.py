@@ -125,7 +125,7 @@ class BlobFile:
 
     @classmethod
     def open(cls, path: Path, *, copy: bool = False) -> BlobFile:
-        """Map a file into memory and read it; or copy it there, so that it may be written anew.
+        """Map a file into memory and read it; or copy it there, so that it may be written again.
 
         Raises:
             OSError: The file cannot be opened.
@@ -211,7 +211,7 @@ class BlobWriter:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole file as it stands."""
+        """Bytes of the whole file as it is."""
         return self.parts[-1][0].end if self.parts else FIRST
 
     def add(self, values: Array, dtype: str) -> int:

@@ -103,7 +103,7 @@ def not_fitting(statement: Statement, error: AneforgeError) -> MilError:
 
 
 def collect_parameters(statement: Statement, resolve: Callable[[Argument], Bound | tuple[Bound, ...]]) -> Parameters:
-    """Return the parameters of a statement by name; those that stand in brackets too, but for its own name.
+    """Return the parameters of a statement by name; those in brackets too, but for its own name.
 
     Raises:
         MilError: One is given twice, or its value is not defined.
@@ -119,7 +119,7 @@ def collect_parameters(statement: Statement, resolve: Callable[[Argument], Bound
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """The value of a parameter, where it stands, and where its name stands."""
+    """The value of a parameter, where it is, and where its name is."""
 
     value: Bound | tuple[Bound, ...]
     at: int

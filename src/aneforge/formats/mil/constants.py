@@ -1,6 +1,6 @@
 """Constants of a graph as statements of MIL text and blobs of the weights file.
 
-One number stands in the text, and so do short lists of integers and what no blob can hold; everything else is in
+One number is in the text, and so are short lists of integers and what no blob can hold; everything else is in
 the blob. Compressed constants are constexpr statements over what they store. In the form of opsets before ios18,
 indices and masks are packed into bytes, and their shape is separate.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MINUS_ZERO", "ConstantForms"]
 
 LONGEST_IN_TEXT = 64
-"""Integers and booleans that stand in the text; a longer list is in the blob."""
+"""Integers and booleans that are in the text; a longer list is in the blob."""
 MINUS_ZERO = "-0x0p+0"
 PALETTE, SPARSE = "constexpr_lut_to_dense", "constexpr_sparse_to_dense"
 PACKED_BITS = (1, 2, 4, 6, 8)
@@ -45,12 +45,12 @@ class ConstantForms:
     def __init__(self, blob: BlobWriter, path: str, *, packed: bool = False, shared: bool = False) -> None:
         self.blob = blob
         self.shared = shared
-        """Equal arrays of different constants stand once in the blob, as functions of one package mostly have them."""
+        """Equal arrays of different constants are once in the blob, as functions of one package mostly have them."""
         self.packed = packed
         """Palettes and sparse tensors are in the form of opsets before ios18, where these have one for them."""
         self.path = Literal(ValueType("string"), quote_text(path))
         self.offsets: dict[tuple[int | bytes, str], int] = {}
-        """Where arrays stand in the blob; functions of one program share them."""
+        """Where arrays are in the blob; functions of one program share them."""
 
     def value(self, values: Array, dtype: str) -> Literal | Blob:
         """Return an array as a value: a literal where no blob can hold it, or it is one number, else a reference."""
@@ -70,7 +70,7 @@ class ConstantForms:
         return self.value(values, Dense(values).type.dtype)
 
     def dense(self, values: Array) -> Literal | Blob:
-        """Return a constant that is not compressed; a short list of integers stands in the text."""
+        """Return a constant that is not compressed; a short list of integers is in the text."""
         dtype = Dense(values).type.dtype
         if values.ndim and values.size <= LONGEST_IN_TEXT and not is_float(dtype):
             return Literal(ValueType(dtype, values.shape), array_text(values, dtype))

@@ -110,7 +110,7 @@ class MilError(GraphError):
 
     @property
     def found(self) -> str | None:
-        """What stands there."""
+        """What is there."""
         return None if self.seen is None else str(self.seen)
 
     @property

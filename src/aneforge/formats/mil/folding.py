@@ -1,7 +1,7 @@
 """Values that a program computes and that are known all the same when it is read: they depend on constants and shapes.
 
 Programs with flexible shapes compute their parameters from the `shape` of a tensor. A graph has fixed shapes, so what
-such statements give is a constant, and stands where MIL asks for one.
+such statements give is a constant, and is accepted where MIL requires one.
 """
 
 from __future__ import annotations

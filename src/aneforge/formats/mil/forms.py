@@ -57,7 +57,7 @@ def with_number(scalar_op: str) -> Form:
 
 
 def is_number(value: object, dtype: str) -> bool:
-    """Return whether a value is one floating-point number that stands in the text, of an element type."""
+    """Return whether a value is one floating-point number that is in the text, of an element type."""
     return (
         isinstance(value, Known)
         and isinstance(value.value, Literal | Immediate)

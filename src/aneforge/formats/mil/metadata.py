@@ -1,7 +1,7 @@
 """What a graph says and MIL text has no place for, kept in the build info of the program.
 
 Build info is a dictionary of texts that compilers fill with versions and that changes nothing. Names of ports that are
-no names of MIL, promises about inputs, and constexpr operations that the graph holds as nodes stand there, under keys
+no names of MIL, promises about inputs, and constexpr operations that the graph holds as nodes are there, under keys
 that begin with `aneforge.`:
 
     aneforge.name.main.x_1      the name of a port of function main

@@ -64,7 +64,7 @@ class Known:
         return Dense(dense.values.view(np.bool_)) if value.type.dtype == "uint1" else dense
 
     def check(self) -> None:
-        """Decode it, so that what cannot be read is found where it stands.
+        """Decode it, so that what cannot be read is found where it is.
 
         Raises:
             MilError: It cannot be read.

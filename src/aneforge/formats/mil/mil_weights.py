@@ -137,7 +137,7 @@ class WeightsStore:
         return self.constants[key]
 
     def read(self, blob: Blob, path: str, offset: int) -> Dense:
-        """Return the values that a reference stands for, read anew."""
+        """Return the values that a reference stands for, read again."""
         kind = blob.type
         if not kind.known:
             raise UNKNOWN_EXTENT.broken(blob.at, name="A constant", found=kind, expected="a length for every axis")

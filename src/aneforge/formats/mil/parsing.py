@@ -95,10 +95,10 @@ def function_of(text: str, head: Piece, following: Iterator[Piece]) -> Function:
 
 
 def split_head(text: str, piece: Piece) -> tuple[int, tuple[RawAttribute, ...]]:
-    """Return where the head proper ends, and the attributes that stand in brackets after it.
+    """Return where the head proper ends, and the attributes in brackets after it.
 
     Raises:
-        MilError: Something stands after the brackets, or an attribute has no value.
+        MilError: Something is after the brackets, or an attribute has no value.
     """
     begin = bracket_behind(text, piece)
     if begin == piece.end:

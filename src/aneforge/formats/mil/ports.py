@@ -109,7 +109,7 @@ def const_text(statement: Statement) -> str | None:
 
 
 def literal_text(value: Value) -> str | None:
-    """Return a text that stands in the program, without its quotation marks; element types need no escapes."""
+    """Return a text that is in the program, without its quotation marks; element types need no escapes."""
     if not isinstance(value, Literal | Immediate) or value.type.dtype != "string" or value.type.rank:
         return None
     return value.text.strip('"') if isinstance(value, Literal) else str(value.values[0])

@@ -229,7 +229,7 @@ class FunctionReader:
         self.scope[named.name] = value
 
     def check_type(self, statement: Statement, result: NamedType, value: Bound) -> None:
-        """Check that a result is of the type that stands before its name."""
+        """Check that a result is of the type that is before its name."""
         given = value.kind if isinstance(value, Known) else type_of(value)
         if isinstance(given, TensorType) and result.name in self.casts.widened and given.dtype == ENGINE:
             given = given.with_dtype(HOST)  # as the program has it; the host casts
@@ -238,7 +238,7 @@ class FunctionReader:
             raise RESULT_TYPE.broken(result.at, name=result.name, op=statement.op, found=result.type, expected=expected)
 
     def place(self, statement: Statement) -> Location:
-        """Return where a statement stands."""
+        """Return where a statement is."""
         return self.source.location(statement.at, statement.results[0].name if statement.results else None)
 
     # Statements of their own form.

@@ -32,7 +32,7 @@ QUOTED = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 MARKS = re.compile(rf'{QUOTED}|[()\[\]{{}};"]|//|/\*')
 PARTS = re.compile(rf"{QUOTED}|[()\[\]{{}}<>,]")
 PLAIN_TEXT = re.compile(rf'(?:[^"{{}};/]++|{QUOTED}|/(?![/*]))*+')
-"""What stands inside a statement; braces, semicolons and comments do not."""
+"""What is inside a statement; braces, semicolons and comments do not."""
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 BLANK = re.compile(r"\s*")
 REST = "remove what follows the last brace"
@@ -72,7 +72,7 @@ def pieces(text: str) -> Iterator[Piece]:
     ['HEAD', 'FUNCTION', 'STATEMENT', 'TAIL']
 
     Raises:
-        MilError: A bracket or a quoted text is not closed, brackets are nested too deep, or something stands outside.
+        MilError: A bracket or a quoted text is not closed, brackets are nested too deep, or something is outside.
     """
     at = head_end(text, 0, PieceKind.HEAD)
     yield Piece(PieceKind.HEAD, blanks_end(text, 0), at)
@@ -127,7 +127,7 @@ def statement_end(text: str, at: int, kind: PieceKind) -> int:
     """Return the place of the next semicolon or brace.
 
     Raises:
-        MilError: There is none, a quoted text is not closed, or a comment stands before it.
+        MilError: There is none, a quoted text is not closed, or a comment is before it.
     """
     found = PLAIN_TEXT.match(text, at)
     end = at if found is None else found.end()
@@ -165,7 +165,7 @@ def follow_bracket(opened: list[str], sign: str, at: int) -> None:
     """Keep the list of open brackets.
 
     Raises:
-        MilError: One is closed that is not the last that was opened, a semicolon stands inside, or there are too many.
+        MilError: One is closed that is not the last that was opened, a semicolon is inside, or there are too many.
     """
     if sign in CLOSING:
         opened.append(sign)

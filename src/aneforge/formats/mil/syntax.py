@@ -120,11 +120,11 @@ Type = ValueType | StateType | ListType
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value that stands in the text."""
+    """A value that is in the text."""
 
     type: ValueType
     text: str
-    """What stands between the parentheses: a number, a quoted text, or a list in brackets."""
+    """What is between the parentheses: a number, a quoted text, or a list in brackets."""
     at: int = 0
     text_at: int = 0
 
@@ -148,7 +148,7 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A value that stands in a weights blob."""
+    """A value that is in a weights blob."""
 
     type: ValueType
     path: Literal

@@ -1,7 +1,7 @@
 """Writes one graph as a function of a MIL program.
 
-Every node is one statement, in the order of the graph; its constants and lists stand before it as consts of their own,
-as ANEForge 0.4.0 writes them, and its numbers and booleans stand in the call. Nodes are called t0, t1, …; inputs,
+Every node is one statement, in the order of the graph; its constants and lists come before it as consts of their own,
+as ANEForge 0.4.0 writes them, and its numbers and booleans are in the call. Nodes are called t0, t1, …; inputs,
 states and outputs keep their names as far as identifiers can have them.
 """
 

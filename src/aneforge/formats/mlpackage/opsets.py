@@ -233,7 +233,7 @@ def types_of(function: Function) -> dict[str, Type]:
 
 
 def literals(function: Function) -> dict[str, Literal]:
-    """Return the values of consts that stand in a function, by name."""
+    """Return the values of consts that are in a function, by name."""
     return {
         statement.results[0].name: attribute.value
         for statement in function.statements

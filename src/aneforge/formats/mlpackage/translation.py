@@ -1,6 +1,6 @@
 """The program of a package in the form that MIL text has: one reader makes graphs of both.
 
-A place of the program is the number of an operation; inputs of functions stand before the first. The names that stand
+A place of the program is the number of an operation; inputs of functions come before the first. The names that are
 there are kept, so that errors say where they are.
 """
 
@@ -175,7 +175,7 @@ class Translation:
         return tuple(found)
 
     def here(self, name: str) -> int:
-        """Return a new place, and remember what stands there."""
+        """Return a new place, and remember what is there."""
         self.names.append(name)
         return len(self.names) - 1
 

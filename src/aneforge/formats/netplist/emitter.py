@@ -181,7 +181,7 @@ class Emitter:
         return self.transpose(value, wanted, {here: there for here, there in moves.items() if there is not None})
 
     def stored_type(self, value: Places) -> str:
-        """Return the element type in which integers are kept when nobody has asked for one.
+        """Return the element type in which integers are kept when none was asked for.
 
         Raises:
             NotSupportedError: There is none for them.

@@ -37,7 +37,7 @@ def unknown_name(what: str, name: str, known: Iterable[str], location: Location 
 
 
 class Keys:
-    """The keys of one dictionary, and where it stands."""
+    """The keys of one dictionary, and where it is."""
 
     def __init__(self, values: PlistDict, what: str, file: str | None = None, node: str | None = None) -> None:
         self.values = values
@@ -48,7 +48,7 @@ class Keys:
 
     @property
     def location(self) -> Location:
-        """Where the dictionary stands: its line in an XML file, and the unit that it belongs to."""
+        """Where the dictionary is: its line in an XML file, and the unit that it belongs to."""
         if self.values.line is not None:
             return Location(self.file or "the description", self.values.line, self.node)
         return Location(self.file, node=self.node)

@@ -109,7 +109,7 @@ class Layer:
     # Operations
 
     def build(self, op: str, operands: Mapping[str, Argument | None], **attributes: object) -> Tensor:
-        """Return the first result of a new operation, which stands where the unit stands in the file."""
+        """Return the first result of a new operation, whose location is that of the unit in the file."""
         return Tensor(build(op, leave_out_broadcasts(op, operands), attributes, self.unit.location))
 
     def axis(self, dim: Dim, value: Value | None = None) -> int:

@@ -115,7 +115,7 @@ class Lowering:
         return found
 
     def write(self, node: Node) -> None:
-        """Write one operation; an error stands where the user made it."""
+        """Write one operation; the location of an error is that of the user's code."""
         self.emitter.node = node
         try:
             results = self.results(node)

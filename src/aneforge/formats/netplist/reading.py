@@ -267,7 +267,7 @@ def check_port_type(stated: str, value: Value, what: str, location: Location | N
 
 
 def name_graph(outputs: Mapping[str, Tensor], procedure: Procedure) -> Graph:
-    """Return a graph; an error of it stands where the procedure stands."""
+    """Return a graph; the location of an error is that of the procedure."""
     try:
         return Graph(outputs)
     except AneforgeError as error:

@@ -122,7 +122,7 @@ class Wiring:
         )
 
     def read(self, unit: Unit) -> Value:
-        """Return the value of a unit; an error of an operation stands where the unit stands.
+        """Return the value of a unit; the location of an operation's error is that of the unit.
 
         Raises:
             GraphError: It does not fit its tensors.

@@ -91,7 +91,7 @@ class Call(Operands[int]):
         return len(self.node.output)
 
     def wants(self, place: int) -> bool:
-        """Return whether somebody may read an output."""
+        """Return whether an output may be read."""
         return place < len(self.node.output) and bool(self.node.output[place])
 
     # Inputs.

@@ -170,7 +170,7 @@ RUNTIME_SIGNATURES = {
 }
 """Inputs, outputs and attributes by operator: `?` may be left out, `*` comes any number of times, `!` must be there.
 
-A number or two after an input are its rank; where none stands, its converter takes any or asks itself.
+A number or two after an input are its rank; where there is none, its converter takes any or asks itself.
 """
 
 

@@ -1,4 +1,4 @@
-"""Weights in files next to the model, opened so that a model cannot name a file of somebody else's.
+"""Weights in files next to the model, opened so that a model cannot name a file of another user.
 
 A model says where its external data is, and a model may come from anywhere. Four things are refused, as onnx's own
 loader refuses them: a location outside of the model's folder, a symbolic link anywhere on the way, a race that swaps

@@ -130,7 +130,7 @@ def cycle_error(nodes: Sequence[onnx.NodeProto], cycle: Sequence[int], file: str
 
 
 def find_misplaced_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[str]:
-    """Return the names of nodes that stand before one that they read, in graphs within them too."""
+    """Return the names of nodes that come before one that they read, in graphs within them too."""
     for place, (node, sources) in enumerate(zip(nodes, sources_of(nodes), strict=True)):
         if any(source > place for source in sources):
             yield node_name(node, place)

@@ -116,7 +116,7 @@ def check(proto: onnx.ModelProto, file: str | None, folder: Path | None, cut: Ma
 
 
 def report_order(proto: onnx.ModelProto, file: str | None) -> None:
-    """Warn of nodes that stand before one that they read: ONNX does not allow it, though runtimes put up with it."""
+    """Warn of nodes that come before one that they read: ONNX does not allow it, though runtimes put up with it."""
     bodies = [proto.graph.node, *(function.node for function in proto.functions)]
     early = [name for nodes in bodies for name in find_misplaced_nodes(nodes)]
     if early:

@@ -103,10 +103,10 @@ def numbers_of(
 
 
 def expect_list(tensor: onnx.TensorProto, dtype: str, field: str) -> None:
-    """Check that numbers stand in the list of their element type.
+    """Check that numbers are in the list of their element type.
 
     Raises:
-        GraphError: They stand in another.
+        GraphError: They are in another.
     """
     if field != "raw_data" and LISTS[dtype][0] != field:
         raise GraphError(f"tensor {tensor.name!r} of {dtype} has its data in {field}", limit=LISTS[dtype][0])
@@ -130,7 +130,7 @@ def unpack(pairs: Array, dtype: str, size: int) -> Array:
 
 
 def from_list(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...]) -> Array:
-    """Return numbers from the list that an element type's numbers stand in.
+    """Return numbers from the list that an element type's numbers are in.
 
     Raises:
         GraphError: The list has more or fewer, or one that the type does not hold.

@@ -1,6 +1,6 @@
 """Tensors that a program carries, as constants: its parameters, buffers and lifted numbers.
 
-NumPy looks into PyTorch's memory without a copy. Whether one is made is the caller's to say: a tensor that somebody
+NumPy looks into PyTorch's memory without a copy. The caller says whether one is made: a tensor that somebody
 else holds may still change, and a constant never does.
 """
 

@@ -1,4 +1,4 @@
-"""Native layers: operations that run as a layer of their own, and cut the program that they stand in."""
+"""Native layers: operations that run as a layer of their own, and cut the program that they are in."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def labels_by_matmul(to: Site, values: Sequence[Term], *, equation: str) -> Term
 
 
 def without_diagonals(to: Site, x: Term, labels: str) -> tuple[Term, str]:
-    """Return an operand in which no label stands twice: a diagonal is what a mask leaves, summed along one axis."""
+    """Return an operand in which no label is there twice: a diagonal is what a mask leaves, summed along one axis."""
     while len(set(labels)) < len(labels):
         last = max(place for place, label in enumerate(labels) if labels.index(label) < place)
         first = labels.index(labels[last])

@@ -174,7 +174,7 @@ def lstm(
     output_sequence: bool,
     **cell: Unpack[LstmCell],
 ) -> list[Term]:
-    """Return a layer with long short-term memory, step by step; both ways stand side by side."""
+    """Return a layer with long short-term memory, step by step; both directions are side by side."""
     states = (one_step(to, initial_h), one_step(to, initial_c))
     if direction != BOTH:
         outputs, final = lstm_one_way(to, x, states, weights[:4], reverse=direction == REVERSE, **cell)

@@ -123,7 +123,7 @@ def between_extremes(to: GradientSite, g: Term, x: Term, *, dimension: str, epsi
 
 
 def ranks(x: Term, axis: int, *, ascending: bool) -> Term:
-    """Return at which place of the ordered axis every element stands."""
+    """Return at which place of the ordered axis every element is."""
     return x.argsort(axis=axis, ascending=ascending).argsort(axis=axis, ascending=True)
 
 

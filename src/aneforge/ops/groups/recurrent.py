@@ -1,7 +1,7 @@
 """Recurrent layers over a sequence [steps, batch, features].
 
 The rows of the weights are blocks of one hidden size per gate, in MIL's order: input, forget, output, cell for an LSTM;
-reset, output, update for a GRU. What a step gives stands at its own place in the sequence, whichever way time runs.
+reset, output, update for a GRU. What a step gives is at its own place in the sequence, whichever way time runs.
 
 Activations have MIL's names, which spell the hard sigmoid `hard_sigmoid` for an LSTM and `sigmoid_hard` for the others.
 `scaled_tanh` takes no constants in a recurrent layer, and its documentation does not say which it has there; the
@@ -268,7 +268,7 @@ def one_way_hidden_size(x: TensorType, weights: tuple[TensorType | None, ...], s
 def lstm(
     x: Array, initial_h: Array, initial_c: Array, *weights: Array | None, **attributes: Unpack[LstmAttributes]
 ) -> tuple[Array, ...]:
-    """Run a layer with long short-term memory, one way or both; both ways stand side by side."""
+    """Run a layer with long short-term memory, one way or both; both directions are side by side."""
     if attributes["direction"] != "bidirectional":
         outputs, h, c = one_way(x, (initial_h, initial_c), weights[:4], attributes)
         return shortened(outputs, h, output_sequence=attributes["output_sequence"]), h, c

@@ -121,7 +121,7 @@ def draw_with_ties(chooser: Chooser, tensor: TensorType) -> Fill:
 
 
 def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: Support) -> Op:
-    """Return an operation that returns where along an axis an element stands."""
+    """Return an operation that returns where along an axis an element is."""
 
     def infer(x: TensorType, *, axis: int, keep_dims: bool, output_dtype: str) -> TensorType:
         expect_number(x)

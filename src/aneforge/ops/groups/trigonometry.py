@@ -1,6 +1,6 @@
 """Circular and hyperbolic functions and their inverses; angles are in radians.
 
-The hyperbolic tangent is an activation and stands with those.
+The hyperbolic tangent is an activation and is listed with those.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def within(place: Array, extent: int) -> Array:
 def resample(x: Array, coordinates: Array, **attributes: Unpack[Resampling]) -> Array:
     """Read images at coordinates, of which the first is the column and the second is the row.
 
-    Beyond the image stand the padding value (constant), the nearest element (border), or the image mirrored without
+    Beyond the image are the padding value (constant), the nearest element (border), or the image mirrored without
     repeating its edge (reflection) or with it (symmetric). A place just between two elements is nearest to the even
     one, after places beyond the image are mirrored into it: so the operator tests that coremltools ships expect it of
     Core ML (`TestResample`).

@@ -50,7 +50,7 @@ class Encoding(StrEnum):
 NO_HAZARDS: Mapping[Encoding, str] = {}
 MODES = (*(str(encoding) for encoding in Encoding), "auto")
 AUTOMATIC = (Encoding.SPARSE, Encoding.INT4, Encoding.INT8)
-"""What `auto` tries, in this order. Blockwise is not among them: nobody measured a gain (conflict S7)."""
+"""What `auto` tries, in this order. Blockwise is not among them: no gain was measured (conflict S7)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What becomes of an encoded weight on a target: it streams in its encoding, folds to dense fp16, or nobody knows.
+"""What becomes of an encoded weight on a target: it streams in its encoding, folds to dense fp16, or that is not known.
 
 The compiler decides it, layer by layer: an encoding that streams on a target still folds in a layer that streams no
 weights, such as a convolution with a stride. So the one node is compiled by itself and its layers are asked.

@@ -122,7 +122,7 @@ class Ready:
         return len(self.executable.program.layers)
 
     def run(self, inputs: Sample) -> Run:
-        """Run it without warnings; whoever compiles the graph is warned."""
+        """Run it without warnings; compiling the graph warns."""
         with keep_warnings(PrecisionWarning):
             return self.executable.run({**self.drawn, **inputs})
 

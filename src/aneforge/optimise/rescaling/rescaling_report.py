@@ -76,7 +76,7 @@ class OutputError:
     """On the inputs that gains were chosen by: the engine against float64, in the norm of all elements."""
     after: float
     fresh_before: float
-    """The largest on inputs that were drawn anew from the same distribution."""
+    """The largest on inputs that were drawn again from the same distribution."""
     fresh_after: float
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ experiments each rests on. Every call ends as the study saw it end, and says why
 a symbol table, and chains run on the software engine: every output of that says *simulated*.
 
 `chaining_plan` is the planner, which needs none of the classes. Names are listed in `__init__.pyi` and imported when
-they are first asked for: whoever reads the study needs none either.
+they are first asked for: reading the study needs none either.
 """
 
 import lazy_loader  # pyright: ignore[reportMissingTypeStubs] - it has none; `__init__.pyi` types what it attaches

@@ -61,7 +61,7 @@ class ModelState(StrEnum):
 
     @property
     def number(self) -> int | None:
-        """The system's own number; None where nobody printed it."""
+        """The system's own number; None where it was not printed."""
         return study().states[self.value].number
 
 

@@ -1,7 +1,7 @@
 """What fusing or chaining programs would save on a chip, by which route: dispatches, at the figure of every prediction.
 
 The dispatch and its interval are those of the cost model's machine (`aneforge.analysis.machine`), which says whether
-they were measured, fitted or scaled. `chaining_ways` has the ways with their sources; a way whose gain nobody
+they were measured, fitted or scaled. `chaining_ways` has the ways with their sources; a way whose gain was not
 measured gets no estimate.
 """
 
@@ -50,7 +50,7 @@ class ChainingOption:
     dispatches: int
     """What is dispatched then."""
     saving_us: tuple[float, float] | None
-    """Least and most; None where nobody measured it."""
+    """Least and most; None where it was not measured."""
     why: str
     source: str
 
@@ -76,7 +76,7 @@ class RouteTime:
     chained_us: tuple[float, float]
     """With one call for each run between programs of their own; copies are left in, though a chain would save some.
 
-    Modelled: nobody measured a chain.
+    Modelled: no chain was measured.
     """
     expected_us: float | None
     """One call after the other, as `af.cost` predicts it; None by routes that it does not assume."""
@@ -250,7 +250,7 @@ def fastest_programs(chip: str) -> dict[str, RouteFigure]:
 
 
 def is_program_on(figure: RouteFigure, chip: str) -> bool:
-    """Return whether a figure is of a program that ran on a chip, and that nobody took back."""
+    """Return whether a figure is of a program that ran on a chip, and that was not withdrawn."""
     return figure.chip == chip and figure.measures.repeated and not figure.withdrawn
 
 

@@ -148,7 +148,7 @@ class StudiedRule(Entry, frozen=True):
     experiments: tuple[str, ...]
     kind: EvidenceKind
     system: str = ""
-    """What the system said; empty where nobody tried."""
+    """What the system said; empty where it was not tried."""
 
 
 class Failure(Entry, frozen=True):

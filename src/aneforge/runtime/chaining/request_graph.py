@@ -1,7 +1,7 @@
 """The graph of chained requests: which execution can run, what waits for what, and what no event orders.
 
 Before anything runs, all executions of the chains are played through without values. What is left over can never run: a
-dead-lock, or a wait that nobody ends. Then it is known which execution is certainly before which other: one chain's are
+deadlock, or a wait that nothing ends. Then it is known which execution is certainly before which other: one chain's are
 in order, and a wait comes after the first signal that ends it. Two executions that touch one surface, of which one
 writes, must be ordered so; and the signals of an event must be ordered with growing values, or it depends on chance
 which of them ends a wait.
@@ -84,7 +84,7 @@ class PlannedExecution:
     record: ANEOutputSetEnqueue | None
     """The output set that it writes; None where its results stay on chip."""
     starved: bool
-    """It waits for an output set that nobody enqueued."""
+    """It waits for an output set that was not enqueued."""
     signals: tuple[tuple[Event, int], ...]
     """Events with the values that they take afterwards."""
 

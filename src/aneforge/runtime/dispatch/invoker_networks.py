@@ -142,7 +142,7 @@ def map_weights(paths: Sequence[Path]) -> dict[str, Buffer]:
 
 
 def compile_document(document: Document, files: Mapping[str, Buffer], target: Target, place: Location) -> Compiled:
-    """Return the first procedure of a description, compiled as it stands: the request of the runtime names number 0.
+    """Return the first procedure of a description, compiled as it is: the request of the runtime names number 0.
 
     Raises:
         AneforgeError: It is not a network that the target runs.

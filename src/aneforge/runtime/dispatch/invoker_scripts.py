@@ -1,4 +1,4 @@
-"""Installing the invokers: small scripts that start the interpreter which has this package, and nobody else's.
+"""Installing the invokers: small scripts that start the interpreter which has this package, and no other.
 
 A client of the invokers may have a package of the same name, and an environment that points at it. So a script names
 the interpreter and the folder of this package itself, and the interpreter starts isolated from the client's variables

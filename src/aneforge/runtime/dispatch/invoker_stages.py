@@ -1,6 +1,6 @@
 """What an invoker does, step by step: each step that fails has an exit code and a word of its own.
 
-The codes are those of the documented protocol. Which word stands in `status`, the compiler's apart, is ours, and so is
+The codes are those of the documented protocol. Which word is in `status`, the compiler's apart, is ours, and so is
 the split between a step's causes where the protocol names only the step.
 """
 

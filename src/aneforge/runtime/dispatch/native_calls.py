@@ -102,7 +102,7 @@ class BlockLiteral(ctypes.Structure):
 
 
 class Block:
-    """An Objective-C block of no arguments that calls a function of Python; it must outlive whoever may call it.
+    """An Objective-C block of no arguments that calls a function of Python; it must outlive its callers.
 
     It is marked global, so that retaining and copying leave it where it is.
     """

@@ -100,7 +100,7 @@ class ObjectiveC:
 
     @contextmanager
     def pool(self) -> Generator[None]:
-        """Drain what messages give and nobody retained, at the end of a block."""
+        """Drain what messages give and was not retained, at the end of a block."""
         pool = self.send("NSAutoreleasePool", "new")
         try:
             yield

@@ -191,7 +191,7 @@ def places(request: Request, memory: Array) -> dict[str, Place]:
     """Read where ports lie, by their names.
 
     Raises:
-        GraphError: One name stands twice.
+        GraphError: One name is there twice.
     """
     found: dict[str, Place] = {}
     for _ in range(request.u32()):
@@ -228,7 +228,7 @@ class ReadMil:
 def read_mil(path: str) -> ReadMil:
     """Read a MIL file."""
     source = load_mil(path)
-    source.weights.copies = True  # a client may write the file anew while the program lives
+    source.weights.copies = True  # a client may write the file again while the program lives
     graph, named = source.graph(port_casts=False), hints_of(source.syntax, MAIN).names
     function = source.syntax.functions[MAIN]
     inputs = {named.get(one.name, one.name): one.name for one in function.inputs}

@@ -319,7 +319,7 @@ def facts_of(record: FactsRecord) -> ModelFacts:
     """Return what a model knows.
 
     Raises:
-        ProgramFileError: It is of a form that nobody wrote.
+        ProgramFileError: It is of a form that is never written.
     """
     unknown = [one.category for one in record.warnings if one.category not in CATEGORIES]
     if unknown:

@@ -53,7 +53,7 @@ class Submission:
         self._future = future
         self._process = process
         self.told = False
-        """Somebody waited for it, and what went wrong, if anything did, was raised."""
+        """A caller waited for it, and what went wrong, if anything did, was raised."""
 
     @property
     def done(self) -> bool:
@@ -113,11 +113,11 @@ class ExecutionStream:
         self.state = StreamState.EMPTY
         self._operations: list[Operation] = []
         self._submissions: list[Submission] = []
-        """Those whose end nobody was informed of yet."""
+        """Those whose end was not reported yet."""
         self._submitted = False
         self._under_way: list[Future[None]] = []
-        """Runs that may not have ended yet, those that somebody waits for in `execute` among them."""
-        # A stream that nobody holds any more has no operations in use either.
+        """Runs that may not have ended yet, those that a caller waits for in `execute` among them."""
+        # A stream that nothing refers to any more has no operations in use either.
         weakref.finalize(self, set_free, self._operations)
         self._lock = threading.RLock()
         self._process = os.getpid()

@@ -1,7 +1,7 @@
 """Words to tasks and tasks to words, for every generation: what is read is written back unchanged.
 
 Two styles of section are known. Tasks of the linked style name the next one by offset and size; the size of the first
-stands in the program descriptor. Tasks of the framed style say their own size and start at multiples of four words,
+is in the program descriptor. Tasks of the framed style say their own size and start at multiples of four words,
 after a frame of four words that belongs to none of them.
 """
 

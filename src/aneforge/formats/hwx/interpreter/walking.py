@@ -1,6 +1,6 @@
 """Goes through the tasks of a container in their order: reads their sources, has them computed, writes the results.
 
-Whoever computes says what an element is: bits for a run, names for a graph. Order and addresses are the file's own.
+The caller says what an element is: bits for a run, names for a graph. Order and addresses are the file's own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Order and choice: sort, topk, and where an extreme element stands."""
+"""Order and choice: sort, topk, and where an extreme element is."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def columns(to: Emitter, pattern: Columns, x: Held, shape: tuple[int, ...]) -> H
 
 
 def extreme(call: Call, axis: int, *, largest: bool, dtype: str) -> Places:
-    """Write where the largest or smallest element along an axis stands, when it is asked for."""
+    """Write where the largest or smallest element along an axis is, when it is asked for."""
 
     def source(stored: str) -> Placed:
         return search(call.to, call.x, axis, largest=largest, stored=stored)

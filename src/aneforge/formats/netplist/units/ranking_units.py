@@ -1,4 +1,4 @@
-"""Layers that order elements or return where an extreme one stands.
+"""Layers that order elements or return where an extreme one is.
 
 Sort and TopK order the columns of a tensor by one channel's elements. Where there is one channel, that is the table's
 operation; else the places of that channel's order are gathered from all channels.

@@ -106,7 +106,7 @@ def heads_first(call: Call, place: int) -> Value:
 def mask_of(call: Call, queries: int, keys: int, past: int) -> Array | None:
     """Return which keys queries see, or what is added to their scores; nothing if all see all.
 
-    A mask that is shorter than the keys lets nobody see the rest.
+    A mask that is shorter than the keys hides the rest.
     """
     given = call.optional(3)
     call.emit.room(queries, keys)

@@ -133,10 +133,10 @@ def skip_simplified_norm(call: Call) -> tuple[Held, ...]:
 
 
 def expect_no_statistics(call: Call) -> None:
-    """Check that nobody reads mean or deviation, which the runtime writes only in training.
+    """Check that mean and deviation are not read, which the runtime writes only in training.
 
     Raises:
-        UnsupportedNodeError: Somebody does.
+        UnsupportedNodeError: One of them is.
     """
     if call.wants(1) or call.wants(2):
         raise UnsupportedNodeError(

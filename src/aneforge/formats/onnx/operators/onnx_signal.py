@@ -1,4 +1,4 @@
-"""Fourier transforms of signals whose real and imaginary parts stand along the last axis."""
+"""Fourier transforms of signals whose real and imaginary parts are along the last axis."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def transform_by_input(call: Call) -> Value:
 
 
 def transform(call: Call, axis: int) -> Value:
-    """Return the transform of a real or complex signal, whose parts stand along the last axis."""
+    """Return the transform of a real or complex signal, whose parts are along the last axis."""
     x, emit = call.value(0), call.emit
     if axis == x.type.rank - 1 or x.type.shape[-1] not in (1, 2):
         raise GraphError("the last axis must hold a real, or a real and an imaginary part", seen=list(x.type.shape))

@@ -140,7 +140,7 @@ def join(emit: Emitter, indices: Sequence[Value | None]) -> tuple[Value, tuple[i
 def find_placed_order(given: Sequence[int], count: int, rest: int) -> list[int]:
     """Return the order that puts the axes of the indices where PyTorch has them.
 
-    They stand in place of the indexed axes where those are neighbours, else in front.
+    They take the place of the indexed axes where those are neighbours, else in front.
     """
     neighbours = list(given) == list(range(given[0], given[0] + len(given)))
     before = given[0] if neighbours else 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
 
 ZEROS = ("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
-"""Tensors of 0; what an empty one holds is nobody's promise."""
+"""Tensors of 0; what an empty one holds is not defined."""
 
 
 def filled(call: Call, shape: tuple[int, ...], value: float) -> Value:
