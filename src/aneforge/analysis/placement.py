@@ -426,9 +426,9 @@ def coreml_times(
         part if (time := times[part.number]) is None else replace(part, microseconds=time.microseconds)
         for part in parts
     )
-    beside = host_hops(segments)
+    outside = host_hops(segments)
     return Times(
-        segments, *(total_time(segments, times, hops, beside, which) for which in ("microseconds", "low", "high"))
+        segments, *(total_time(segments, times, hops, outside, which) for which in ("microseconds", "low", "high"))
     )
 
 
@@ -488,7 +488,7 @@ def total_time(
     segments: Sequence[PlacedSegment],
     times: Mapping[int, Cost | None],
     hops: Sequence[Hop],
-    beside: float,
+    outside: float,
     which: str,
 ) -> float:
     """Return the predicted time of a call, or an end of its interval.
@@ -498,7 +498,7 @@ def total_time(
     """
     factor = {"low": 1 / UNSURE, "high": UNSURE}.get(which, 1.0)
     priced = {number for number, time in times.items() if time is not None}
-    total = 0.0 if segments and {segments[0].number, segments[-1].number} <= priced else beside * factor
+    total = 0.0 if segments and {segments[0].number, segments[-1].number} <= priced else outside * factor
     for part in segments:
         time = times[part.number]
         total += (part.scheduler_units or 0.0) * factor if time is None else getattr(time, which)

@@ -34,8 +34,8 @@ def report_error(error: Exception, model: Path | None = None) -> int:
         return INTERNAL_ERROR
     if isinstance(error, AneforgeError | OSError):
         message = error_text(error)
-        told = "" if model is not None and model.name in message else place
-        complain(f"error: {told}{message}\n{hint(message)}".rstrip())
+        where = "" if model is not None and model.name in message else place
+        complain(f"error: {where}{message}\n{hint(message)}".rstrip())
         return USAGE_ERROR
     complain(
         f"internal error: {place}{type(error).__name__}: {error}\n"

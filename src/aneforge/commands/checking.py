@@ -276,8 +276,8 @@ def with_magnitudes(observation: Observation, before: Node, original: Graph) -> 
         name: then[name] if isinstance(value, float) and math.isinf(value) else value
         for name, value in operation.attributes.items()
     }
-    told = replace(operation, attributes=attributes)
-    return replace(observation, seen=[(told, look_at(told)), *ports])
+    original_operation = replace(operation, attributes=attributes)
+    return replace(observation, seen=[(original_operation, look_at(original_operation)), *ports])
 
 
 def silent(what: str, done: int, total: int) -> None:

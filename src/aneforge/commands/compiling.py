@@ -190,7 +190,7 @@ def compile_model(  # noqa: PLR0913 - what is compiled, where it goes, and how f
         folder = Path(dump_phases)
         with writing(folder):
             made = compile_form(
-                subject.graph, chosen, form, pipeline, lambda begun: pipeline.dump(begun, folder), route
+                subject.graph, chosen, form, pipeline, lambda program: pipeline.dump(program, folder), route
             )
     program, written = made.program, Written(None)
     if emit is not None and where is not None:

@@ -100,7 +100,7 @@ def onnx_files(path: Path, model: Path) -> tuple[Path, ...]:
         for entry in tensor.external_data
         if entry.key == LOCATION
     }
-    return beside(model, names)
+    return files_next_to(model, names)
 
 
 def holds(file: Path, text: bytes) -> bool:
@@ -163,7 +163,7 @@ def weights_of(program: Program, file: Path) -> tuple[Path, ...]:
     from aneforge.formats.mil.mil_weights import MODEL_PATH  # noqa: PLC0415 - as above
     from aneforge.formats.mlpackage.mlpackage_model import blobs_of  # noqa: PLC0415 - as above
 
-    return beside(file, {str(scalar_of(blob.path)).removeprefix(MODEL_PATH) for blob in blobs_of(program)})
+    return files_next_to(file, {str(scalar_of(blob.path)).removeprefix(MODEL_PATH) for blob in blobs_of(program)})
 
 
 def netplist_files(path: Path, model: Path) -> tuple[Path, ...]:
@@ -180,10 +180,10 @@ def netplist_files(path: Path, model: Path) -> tuple[Path, ...]:
     if not is_within(path, file.parent) or file.stat().st_size > MOST_BYTES:
         return (file,)
     networks = parse_document(file.read_bytes(), str(file)).networks
-    return (file, *beside(file, {name for network in networks for name in network.weights}))
+    return (file, *files_next_to(file, {name for network in networks for name in network.weights}))
 
 
-def beside(file: Path, names: Iterable[str]) -> tuple[Path, ...]:
+def files_next_to(file: Path, names: Iterable[str]) -> tuple[Path, ...]:
     """Return files by their names in the folder of another; what no file can be called is left out."""
     return tuple(file.parent / name for name in sorted(names) if name and "\0" not in name)
 

@@ -55,7 +55,7 @@ def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
             return file
         refuse_folder_in_place(file)
         refuse_read_only(file)
-        whole = behind_links(file)
+        whole = follow_links(file)
         mode = stat.S_IMODE(whole.stat().st_mode) if whole.exists() else None
         with replace_when_written(whole) as unfinished:
             # It is made with the permissions that it will have, so that nobody else reads it meanwhile.
@@ -84,7 +84,7 @@ def writing(path: Path) -> Generator[None]:
         raise GraphError(CANNOT, location=Location(str(path)), seen=error.strerror or str(error)) from None
 
 
-def behind_links(path: Path) -> Path:
+def follow_links(path: Path) -> Path:
     """Return the place that is written when a path is: where its last link leads, whether a file is there or not.
 
     Raises:
@@ -119,7 +119,7 @@ def refuse_file(path: Path, model: object = None) -> None:
         refuse_folder_in_place(path)
         refuse_model(path, model)
         refuse_read_only(path)
-        folder = behind_links(path).parent
+        folder = follow_links(path).parent
         if not folder.is_dir():
             seen = f"{folder} is not a folder" if folder.exists() else f"no folder {folder}"
             remedy = None if folder.exists() else f"mkdir -p {shlex.quote(str(folder))}"

@@ -93,13 +93,13 @@ def reduce_model(
     reducing = Reducing(whole, started, question.shows)
     if not reducing.shows_whole():
         had_states = bool(subject.graph.state_placeholders)
-        states_told = (
+        states_note = (
             " Its states were treated as inputs, so problems that depend on states do not appear." if had_states else ""
         )
         raise GraphError(
             "the model does not have the property that is to be kept",
             seen=keep,
-            remedy=f"aneforge check lists the rules that find something, aneforge compare what differs.{states_told}",
+            remedy=f"aneforge check lists the rules that find something, aneforge compare what differs.{states_note}",
         )
     graph, given = reducing.smallest()
     return Reduced(subject.name, keep, graph, given, operations(whole), operations(graph), reducing.tried)
@@ -161,7 +161,7 @@ class Reducing:
         candidates = [node for node in self.graph.nodes if node.op.name not in PLACEHOLDERS]
         for node in candidates:
             # The last operation by itself, then with more and more of what it reads.
-            whole = behind(node)
+            whole = nodes_up_to(node)
             for kept in nearest_first(node, whole):
                 part = self.part(node, kept)
                 if self.holds(*part):
@@ -210,7 +210,7 @@ class Reducing:
         return Tensor(self.placeholders[name], 0)
 
 
-def behind(node: Node) -> set[Node]:
+def nodes_up_to(node: Node) -> set[Node]:
     """Return a node and all operations that it depends on."""
     found: set[Node] = set()
     stack = [node]

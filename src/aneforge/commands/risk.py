@@ -116,9 +116,9 @@ class Risks:
             return found
         from aneforge.analysis.hazards import find_hazards  # noqa: PLC0415 - imports most of the analyses
 
-        told = {(one.rule, one.location) for one in found.findings}
+        known = {(one.rule, one.location) for one in found.findings}
         hazards = [hazard_finding(one, self.graph) for one in find_hazards(self.graph, program, verdict)]
-        new = [one for one in dict.fromkeys(hazards) if (one.rule, one.location) not in told]
+        new = [one for one in dict.fromkeys(hazards) if (one.rule, one.location) not in known]
         if not new:
             return found
         more = f" and {len(new) - 1} more" if len(new) > 1 else ""
@@ -128,7 +128,7 @@ class Risks:
     def seen(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None) -> Risk:
         """Return what the views of values show."""
         findings: list[Finding] = []
-        told: set[tuple[str, str]] = set()
+        known: set[tuple[str, str]] = set()
         words: list[str] = []
         reasons: list[str] = []
         for view in self.views:
@@ -143,13 +143,13 @@ class Risks:
             first = ""
             for layer in layers:
                 for concern in layer.passed:
-                    if (layer.layer, concern.edge) not in told:
+                    if (layer.layer, concern.edge) not in known:
                         op = self.operation(layer, carried.get(layer.layer, ()))
                         made.append(
                             describe_edge(layer, concern, op, view, scaled, target=compiled.program.target.name)
                         )
                         first = first or f": first in {op[0]}, {describe_passed_edge(concern, view)}"
-                    told.add((layer.layer, concern.edge))
+                    known.add((layer.layer, concern.edge))
             findings += made
             reasons.append(f"{view.said(words[-1])}{first}")
         if worst_word(words) == NONE and self.unseen.word == LOSS:
@@ -209,11 +209,11 @@ class Risks:
         after = Risks(scaled.graph, self.samples, self.ranges, deep=True)
         views = self.views or after.views
         before = [layer for view in views for layer in self.layers(compiled, view)]
-        behind = before
+        afterwards = before
         if scaled.applied or views != after.views:
             rebuilt = compile_graph(scaled.graph, target, route=compiled.retargeted.route)
-            behind = [layer for view in after.views for layer in after.layers(rebuilt, view)]
-        counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, behind)]
+            afterwards = [layer for view in after.views for layer in after.layers(rebuilt, view)]
+        counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, afterwards)]
         on = {"declared": "inputs drawn within the ranges", "observed": "the sample inputs"}.get(
             scaled.source, "inputs that were drawn"
         )
@@ -228,7 +228,7 @@ class Risks:
                 f"{len(scaled.applied)} of {len(scaled.products)} products rescaled; error on {on}, before -> after: "
                 f"{errors}; layers that can overflow or lose bits: {counts[0]} -> {counts[1]}"
             )
-        return Rescaling(word_of(before), word_of(behind), detail)
+        return Rescaling(word_of(before), word_of(afterwards), detail)
 
 
 def share_text(error: float) -> str:

@@ -159,9 +159,9 @@ def along_the_axis(node: Node, length: int, graph: Graph) -> Iterator[Node]:
         here = waiting.pop()
         yield here
         around = (*(source.node for source in here.sources()), *graph.consumers[here])
-        beside = [one for one in around if one not in found and length in one.types[0].shape]
-        found.update(beside)
-        waiting += beside
+        related = [one for one in around if one not in found and length in one.types[0].shape]
+        found.update(related)
+        waiting += related
 
 
 def without_split(finding: Finding, target: Target) -> Finding:

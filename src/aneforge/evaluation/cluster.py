@@ -167,8 +167,8 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
         under_way[future.key] = shard
         return future
 
-    begun = [submit(one) for one in itertools.islice(waiting, count_wanted_shards(client))]
-    completed = as_completed(begun, loop=client.loop)
+    submitted = [submit(one) for one in itertools.islice(waiting, count_wanted_shards(client))]
+    completed = as_completed(submitted, loop=client.loop)
     for future in completed:
         shard = under_way.pop(future.key)
         found = None
@@ -194,12 +194,12 @@ def map_on(
     from distributed import as_completed  # noqa: PLC0415 - an extra
 
     numbers: dict[str, int] = {}
-    begun: list[Future] = []
+    submitted: list[Future] = []
     for number, item in enumerate(items):
         future = client.submit(function, item, pure=False)
         numbers[future.key] = number
-        begun.append(future)
-    for future in as_completed(begun, loop=client.loop):
+        submitted.append(future)
+    for future in as_completed(submitted, loop=client.loop):
         number = numbers[future.key]
         if future.status == "finished":
             yield number, future.result()

@@ -280,11 +280,11 @@ def field_numbers(content: mmap.mmap) -> Iterator[int]:
         number, kind = tag >> 3, tag & 7
         if not 1 <= number <= MOST_FIELD_NUMBER or kind not in (VARINT, DELIMITED, *FIXED):
             return
-        length, behind = varint(content, at) if kind in (VARINT, DELIMITED) else (FIXED[kind], at)
+        length, value_at = varint(content, at) if kind in (VARINT, DELIMITED) else (FIXED[kind], at)
         if length < 0:
             return
         yield number
-        at = behind if kind == VARINT else behind + length
+        at = value_at if kind == VARINT else value_at + length
 
 
 def varint(content: mmap.mmap, at: int) -> tuple[int, int]:

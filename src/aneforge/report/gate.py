@@ -210,17 +210,17 @@ def kind_on(target: str, evidence: Evidence) -> EvidenceKind:
 
 def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> Iterator[Failed]:
     """Yield the findings of a target that count, and the lack of a program where none of them says so."""
-    told = False
+    counted = False
     for finding in target.findings:
         word = word_of(finding, asked)
         if word is None:
             continue
-        told = told or finding.severity in STOPPING
+        counted = counted or finding.severity in STOPPING
         if asked.believes(finding.evidence, target.target):
             yield Failed(
                 target.target, f"{finding.rule} {finding.severity}: {name_operation(report, finding)}", word, finding
             )
-    if target.failure is not None and not told and Severity.REJECT in asked.fail_on:
+    if target.failure is not None and not counted and Severity.REJECT in asked.fail_on:
         yield Failed(target.target, f"no program: {target.failure}", str(Severity.REJECT))
 
 

@@ -59,11 +59,11 @@ def prepare_graph(graph: Graph, place: Place, options: Options) -> Prepared:
     if options.level is not Level.PLAIN:
         graph, remarks = with_native_attention(canonical(graph), place)
     if options.level.chooses:
-        graph, told = choose_form(graph, place, options.level)
-        remarks = (*remarks, *told)
+        graph, done = choose_form(graph, place, options.level)
+        remarks = (*remarks, *done)
     if options.rescale is not None:
-        graph, told = apply_rescaling(graph, target)
-        remarks = (*remarks, *told)
+        graph, done = apply_rescaling(graph, target)
+        remarks = (*remarks, *done)
     if options.compress is None:
         return Prepared(graph, remarks, ())
     from aneforge.optimise.compress.graphs import compressed  # noqa: PLC0415 - few programs are compressed
@@ -97,8 +97,8 @@ def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...
     from aneforge.optimise.rescaling import rescale_graph  # noqa: PLC0415 - few programs are rescaled
 
     made = rescale_graph(graph, target)
-    told = (*map(str, made.applied), *map(str, made.outputs), *made.remarks)
-    return made.graph, tuple(f"rescaled: {line}" for line in told)
+    done = (*map(str, made.applied), *map(str, made.outputs), *made.remarks)
+    return made.graph, tuple(f"rescaled: {line}" for line in done)
 
 
 def choose_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[str, ...]]:
@@ -108,8 +108,8 @@ def choose_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[
     from aneforge.optimise.forms.variants import variants  # noqa: PLC0415 - as above
 
     graph, rearranged = patches_as_blocks(graph, place.target)
-    found, told = variants(graph, place.target)
-    remarks = (*rearranged, *told)
+    found, done = variants(graph, place.target)
+    remarks = (*rearranged, *done)
     if len(found) == 1:
         return graph, (*remarks, "no faster form of the model is known")
     if level is Level.COST:

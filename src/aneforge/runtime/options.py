@@ -99,8 +99,8 @@ class Options:
         >>> Options(opt=2).key == Options(opt="max").key, Options().key == Options(compress="int8").key
         (True, False)
         """
-        told = {name: getattr(self, name) for name in OPTION_NAMES if name not in OF_NO_PROGRAM}
-        return repr(told | {"opt": str(self.level)})
+        settings = {name: getattr(self, name) for name in OPTION_NAMES if name not in OF_NO_PROGRAM}
+        return repr(settings | {"opt": str(self.level)})
 
 
 OPTION_NAMES = tuple(field.name for field in fields(Options))

@@ -356,10 +356,10 @@ def channel_softmax_chain(channels: int, height: int, width: int, on_chip: int) 
     """
     chain = channel_maximum_chain(channels, height, width)
     whole = channels, height, width
-    copied, beside = find_repeated_places(whole, (1, height, width), on_chip)
+    copied, joined = find_repeated_places(whole, (1, height, width), on_chip)
     maps = height, width
     summed = convolution_place(channels, maps, maps, on_chip=on_chip)
-    passes = (copied, beside, pass_place(*whole, on_chip=on_chip), summed)
+    passes = (copied, joined, pass_place(*whole, on_chip=on_chip), summed)
     return replace(chain, passes=passes)
 
 

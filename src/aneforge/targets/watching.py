@@ -94,7 +94,7 @@ class Watch:
         self.plain = target
         self.now: set[Question] = set()
         self.before: set[Question] = set()
-        self.told: Answers = ()
+        self.last_answers: Answers = ()
         self.groups = {name: Watched.of(getattr(target, name), self.now) for name in GROUPS}
         values: dict[str, Any] = {one.name: getattr(target, one.name) for one in fields(Target)}
         values |= self.groups
@@ -124,9 +124,9 @@ class Watch:
     def all_answers(self) -> Answers:
         """What all stages were given; the same tuple until something else is asked."""
         questions = self.before | self.now
-        if len(questions) != len(self.told):
-            self.told = answers_to(self.plain, questions)
-        return self.told
+        if len(questions) != len(self.last_answers):
+            self.last_answers = answers_to(self.plain, questions)
+        return self.last_answers
 
 
 class Sharing(Generic[Found]):

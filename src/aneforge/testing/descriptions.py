@@ -143,13 +143,13 @@ def windows(maker: Maker, *, deep: bool) -> tuple[dict[str, int], dict[str, Plai
     params: dict[str, Plain] = {}
     steps: list[Plain] = []
     sides = {"width": ("Left", "Right"), "height": ("Top", "Bot"), "depth": ("Front", "Back")}
-    for name, (before, behind) in sides.items():
+    for name, (before, after) in sides.items():
         if name == "depth" and not deep:
             continue
         length = maker.whole(1, 3)
         pads = maker.whole(0, length - 1), maker.whole(0, length - 1)
         extents[name] = max(extents[name], length - sum(pads))
-        params |= {f"Kernel{name.capitalize()}": length, f"Pad{before}": pads[0], f"Pad{behind}": pads[1]}
+        params |= {f"Kernel{name.capitalize()}": length, f"Pad{before}": pads[0], f"Pad{after}": pads[1]}
         steps.append(maker.whole(1, 3))
     return extents, {**params, "Step": steps}
 
@@ -178,11 +178,11 @@ def upsampling(maker: Maker, extents: dict[str, int], params: dict[str, Plain]) 
     maker.tensor(X, extents)
     fixed: dict[str, Plain] = {"Type": "ChannelWiseDeConv", "KernelMode": "Unity", "KernelGroupReuse": True}
     steps: list[Plain] = []
-    for name, (before, behind) in {"Width": ("Left", "Right"), "Height": ("Top", "Bot")}.items():
+    for name, (before, after) in {"Width": ("Left", "Right"), "Height": ("Top", "Bot")}.items():
         step = maker.whole(1, 3)
         length = step + maker.whole(0, 1)
         steps.append(step)
-        fixed |= {f"Kernel{name}": length, f"Pad{before}": length - 1, f"Pad{behind}": maker.whole(0, length - step)}
+        fixed |= {f"Kernel{name}": length, f"Pad{before}": length - 1, f"Pad{after}": maker.whole(0, length - step)}
     fixed |= {"Step": [*steps, 1], "KernelDepth": 1, "PadFront": 0, "PadBack": 0}
     maker.finish(params={**params, **fixed}, OutputChannels=extents["channel"], NumGroups=1)
 

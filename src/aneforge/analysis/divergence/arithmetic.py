@@ -118,11 +118,11 @@ def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Ran
     elements = "" if label_wrong_join(layer, program) is None else family_text(target)
     unknown = "" if unknown_arithmetic(layer) is None else family_text(target)
     data = data_of(layer, target)
-    square = str(target.hal.get(SQUARE_FIELD)) if beside_a_square(layer, program) else ""
+    square = str(target.hal.get(SQUARE_FIELD)) if adds_squares(layer, program) else ""
     return replace(found, int8=int8, weights=streams, elements=elements, unknown=unknown, square=square, data=data)
 
 
-def beside_a_square(layer: Layer, program: Program) -> bool:
+def adds_squares(layer: Layer, program: Program) -> bool:
     """Return whether a layer adds up squares, or adds what nothing but squares and products read.
 
     >>> import aneforge as af

@@ -310,7 +310,7 @@ def pair_finding(
         detail = f"{left.epsilon} is added to the variance on {FIRST}, {right.epsilon} on {SECOND}"
     elif left.int8 != right.int8:
         strength, cause, bound = Strength.SATURATION, Cause.FOLD, math.inf
-        detail = infinite_beside_int8(FIRST if left.int8 else SECOND)
+        detail = describe_int8_infinity(FIRST if left.int8 else SECOND)
     elif left.weights != right.weights:
         strength, cause = Strength.ROUNDINGS, Cause.FOLD
         bound = bound if on_engine else math.nan
@@ -340,7 +340,7 @@ def wrong_elements(*targets: str) -> str:
     return f"wrong elements come out on {' and on '.join(targets)}, and no source says which"
 
 
-def infinite_beside_int8(target: str) -> str:
+def describe_int8_infinity(target: str) -> str:
     """Return what happens to large activations where int8 weights stream."""
     return f"with int8 weights, activations above 4094 become infinite on {target}"
 
@@ -457,7 +457,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
         strength, cause, detail = Strength.SATURATION, Cause.CROP, "a slice passes the fixed-point crop on one of them"
         bound = math.inf
     elif len(encoding) == 1:
-        strength, cause, bound, detail = Strength.SATURATION, Cause.FOLD, math.inf, infinite_beside_int8(*encoding)
+        strength, cause, bound, detail = Strength.SATURATION, Cause.FOLD, math.inf, describe_int8_infinity(*encoding)
     elif ("square_after_reduction" in kinds[0]) != ("square_after_reduction" in kinds[1]):
         strength, cause = Strength.ROUND1, Cause.SQUARE
         detail = SQUARE_FUSED

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
     Key = tuple[object, ...]
 
-__all__ = ["Behind", "Hiding"]
+__all__ = ["Downstream", "Hiding"]
 
 MOST_LAYERS = 32
 """Layers after a passage that are looked at."""
@@ -80,13 +80,13 @@ class Hiding:
     found: dict[Key, Pair | None] = field(default_factory=dict["Key", "Pair | None"])
     """What functions one after another make of the numbers that a passage changes; None where that is not known."""
 
-    def hidden(self, layer: Layer, passage: Passage, entering: Mask, behind: Behind) -> bool:
+    def hidden(self, layer: Layer, passage: Passage, entering: Mask, after: Downstream) -> bool:
         """Return whether a program gives the same bits whether its elements pass a layer so or are copied there."""
         if len(layer.results) > 1 or layer.core_types[0].dtype != "fp16":
             return False
         changed = EVERY[entering & ~find_kept(passage)]
         way = Way((passage, hashlib.sha256(changed.tobytes()).digest()), in_order=True)
-        return behind.slots(layer, Pair.of(changed, pass_numbers(passage, changed)), way)
+        return after.slots(layer, Pair.of(changed, pass_numbers(passage, changed)), way)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Way:
 
 
 @dataclass(slots=True)
-class Behind:
+class Downstream:
     """What is after one passage."""
 
     hiding: Hiding
@@ -120,11 +120,11 @@ class Behind:
     def slots(self, layer: Layer, pair: Pair, way: Way) -> bool:
         """Return whether the slots after a layer that moves elements, or what reads its result, hide a difference."""
         functions = slots_key(layer)
-        behind = way.then(*functions, in_order=not functions)
-        if behind.key not in self.hiding.found:
+        after = way.then(*functions, in_order=not functions)
+        if after.key not in self.hiding.found:
             answers = [after_slots(layer, side, self.program) for side in (pair.one, pair.other)]
-            self.hiding.found[behind.key] = pair_of(answers)
-        return self.value(layer.result, self.hiding.found[behind.key], behind)
+            self.hiding.found[after.key] = pair_of(answers)
+        return self.value(layer.result, self.hiding.found[after.key], after)
 
     def value(self, value: Value, pair: Pair | None, way: Way) -> bool:
         """Return whether no result shows which of two a value holds, given all that it can hold."""
@@ -145,11 +145,11 @@ class Behind:
             return self.slots(layer, moved, way.then(passage, in_order=self.brings_nothing(layer)))
         if not is_function(layer, value):
             return False
-        behind = way.then(layer_key(layer), in_order=False)
-        if behind.key not in self.hiding.found:
+        after = way.then(layer_key(layer), in_order=False)
+        if after.key not in self.hiding.found:
             answers = [compute_numbers(layer, side, self.program) for side in (pair.one, pair.other)]
-            self.hiding.found[behind.key] = pair_of(answers)
-        return self.value(layer.result, self.hiding.found[behind.key], behind)
+            self.hiding.found[after.key] = pair_of(answers)
+        return self.value(layer.result, self.hiding.found[after.key], after)
 
     def passage(self, layer: Layer, way: Way) -> Passage | None:
         """Return what elements pass in a layer that moves them or chooses among them; None for any other."""

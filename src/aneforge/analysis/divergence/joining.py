@@ -142,7 +142,7 @@ def join_affine(parts: list[Affine | None], axis: int) -> Affine | None:
     gains, offsets = [part.gain for part in found], [part.offset for part in found]
     if not (fit(gains) and fit(offsets)):
         return None
-    return Affine(one_behind_another(gains), one_behind_another(offsets), found[0].axis)
+    return Affine(join_numbers(gains), join_numbers(offsets), found[0].axis)
 
 
 def fit(parts: list[Array | None]) -> bool:
@@ -153,7 +153,7 @@ def fit(parts: list[Array | None]) -> bool:
     return not arrays or arrays[0].ndim == 1 or len({one.tobytes() for one in arrays}) == 1
 
 
-def one_behind_another(parts: list[Array | None]) -> Array | None:
+def join_numbers(parts: list[Array | None]) -> Array | None:
     """Return the numbers of a whole, those of its parts fitting together."""
     arrays = [part for part in parts if part is not None]
     return None if not arrays else np.concatenate(arrays) if arrays[0].ndim else arrays[0]

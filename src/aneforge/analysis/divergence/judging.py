@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.divergence.arithmetic import arithmetic_of_layer
 from aneforge.analysis.divergence.gathering import MOST_ELEMENTS, gather_of, list_resized_places
-from aneforge.analysis.divergence.hiding import Behind
+from aneforge.analysis.divergence.hiding import Downstream
 from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept
 from aneforge.analysis.divergence.possible import Possible
 from aneforge.analysis.ranges.interval import RESULTS, of_type
@@ -92,8 +92,8 @@ def is_hidden(layer: Layer, passage: Passage, exchanged: Possible, hiding: Hidin
     source = layer.bottoms[0] if len(layer.bottoms) == 1 else None
     if source is None or source.type.dtype != "fp16":
         return False
-    behind = Behind(hiding, exchanged.program, exchanged.arithmetics, exchanged.passages)
-    return hiding.hidden(layer, passage, exchanged.of(source), behind)
+    downstream = Downstream(hiding, exchanged.program, exchanged.arithmetics, exchanged.passages)
+    return hiding.hidden(layer, passage, exchanged.of(source), downstream)
 
 
 def texture_of(layer: Layer, program: Program) -> tuple[Places, Passage] | None:

@@ -145,17 +145,17 @@ class Layouts:
         content, own = self.content(number, shape), [axis % len(shape) for axis in perm]
         long = [axis for axis, extent in enumerate(shape) if extent != 1]
         turn = Turn(tuple(shape[axis] for axis in long), tuple(long.index(axis) for axis in own if shape[axis] != 1))
-        behind = tuple(shape[axis] for axis in own)
+        permuted = tuple(shape[axis] for axis in own)
         base, before = self.turns.get(content.number, (content, None))
         if before is not None and before.turned == turn.shape:
             content, turn = base, Turn(before.shape, tuple(before.perm[axis] for axis in turn.perm))
         if turn.perm == tuple(range(len(turn.perm))):
-            return self.shaped(content, behind)
+            return self.shaped(content, permuted)
         if content.number in self.gathers:
-            return self.gathered(content, turn.places, Passage.COPY, behind)
+            return self.gathered(content, turn.places, Passage.COPY, permuted)
         made = self.number(("transposed", content.number, turn.shape, turn.perm))
         self.turns[made] = content, turn
-        return self.shaped(Content(made, turn.turned), behind)
+        return self.shaped(Content(made, turn.turned), permuted)
 
     def gathered(self, source: Content, places: Places, passage: Passage, shape: Shape) -> int:
         """Return the number of elements at some places, and in a shape, when each has passed something on its way.

@@ -93,8 +93,8 @@ def range_of_layer(
     exact = exact_pair(layer, situation, most) if stages[0][0] is Slot.GAIN_OFFSET else None
     if exact is not None:
         affine = affine_of_stage(stages[0][1], layer.core_types[0].rank)
-        behind = once_rounded(np.array([exact.low]), np.array([exact.high]), affine)
-        return through(layer, behind, stages[1:], target, core=found[0])
+        rounded = once_rounded(np.array([exact.low]), np.array([exact.high]), affine)
+        return through(layer, rounded, stages[1:], target, core=found[0])
     return through(layer, found[0], stages, target)
 
 
@@ -239,11 +239,11 @@ def through(
         if all(stage is not one for _, one in stages):
             continue
         entering.append(flowing)
-        flowing = behind_slot(flowing, before, kind, stage, target)
+        flowing = range_after_slot(flowing, before, kind, stage, target)
     return Found((flowing,), first, total, tuple(entering))
 
 
-def behind_slot(flowing: Range, before: TensorType, after: TensorType, stage: Stage, target: Target) -> Range:
+def range_after_slot(flowing: Range, before: TensorType, after: TensorType, stage: Stage, target: Target) -> Range:
     """Return the range that leaves a slot."""
     if stage.kind.name == GAIN_OFFSET:
         affine = affine_of_stage(stage, before.rank)

@@ -74,7 +74,7 @@ def follow_length(layer: Layer, known: Mapping[str, Length]) -> Length | None:
     found = begin_length(layer, known)
     kind = layer.core_types[0]
     for _, stage in layer.epilogue.stages:
-        found = found and behind(found, stage, kind)
+        found = found and length_after_slot(found, stage, kind)
         kind = stage.type_of(kind)
     return found
 
@@ -112,7 +112,7 @@ def add_squares(held: Length, call: Call, kind: TensorType) -> Length | None:
     return replace(held, form=Form.SUM, share=1 / math.sqrt(max(count, 1)) if call.op == "reduce_mean" else 1.0)
 
 
-def behind(held: Length, stage: Stage, kind: TensorType) -> Length | None:
+def length_after_slot(held: Length, stage: Stage, kind: TensorType) -> Length | None:
     """Return what leaves a slot."""
     if stage.kind.name == GAIN_OFFSET:
         return shift(held, affine_of_stage(stage, kind.rank))

@@ -74,7 +74,7 @@ class Terms:
     scaling: bool = False
     """It is not a sum: a product over the full range of fp16, rounded."""
 
-    def begun(self, start: Array | None, *, by_channel: bool) -> Terms:
+    def start_at(self, start: Array | None, *, by_channel: bool) -> Terms:
         """Return the terms with an offset as the first: one for every channel, or any of several for all."""
         if start is None:
             return self
@@ -123,7 +123,7 @@ def total_of(situation: Situation, form: str, start: Array | None = None, axis: 
         case _:
             found = matrices(situation, x, weight)
     along = (axis - found.axis) % situation.results[0].rank == 0 if situation.results[0].rank else True
-    return found.begun(start, by_channel=along and start is not None and start.size == found.low.size).total()
+    return found.start_at(start, by_channel=along and start is not None and start.size == found.low.size).total()
 
 
 class WeightSums(NamedTuple):

@@ -53,8 +53,8 @@ def find_reached(layer: Layer, target: Target, values: Mapping[str, Array]) -> f
     if form == "winograd":
         # Sums and differences of four sums leave, so which of their terms are positive is no one's to say.
         pads = pads_of(x.shape[2:], weights.shape[2:], call.attributes_as(ConvAttributes))
-        begun = np.abs(start).reshape(-1, 1, 1, 1)
-        return float((transform_magnitudes(x, weights, pads) + begun).max(initial=0.0))
+        offsets = np.abs(start).reshape(-1, 1, 1, 1)
+        return float((transform_magnitudes(x, weights, pads) + offsets).max(initial=0.0))
     (terms,) = layer.kind.evaluate({first: x, second: weights}, layer.attributes)
     (magnitudes,) = layer.kind.evaluate({first: np.abs(x), second: np.abs(weights)}, layer.attributes)
     positive = (magnitudes + np.abs(start) + terms + start) / 2

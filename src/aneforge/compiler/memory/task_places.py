@@ -387,8 +387,8 @@ def with_pair(places: LayerPlaces, pair: tuple[TensorType, TensorType], result: 
     repeated = next((one for one in maps if one != result), None)
     if repeated is None or result not in maps:
         return places
-    copied, beside = find_repeated_places(shape, sizes_of(repeated), on_chip)
-    return replace(places, pair=beside, repeated=copied)
+    copied, joined = find_repeated_places(shape, sizes_of(repeated), on_chip)
+    return replace(places, pair=joined, repeated=copied)
 
 
 def sizes_of(extents: Extents) -> Sizes:

@@ -74,9 +74,9 @@ def align(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 def alike(shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> Callable[[int, int], bool]:
     """Return the test that every operand has two axes of a shape whole, or neither: then they may be one."""
 
-    def together(before: int, behind: int) -> bool:
-        pair = (shape[before], shape[behind])
-        return all((own[before], own[behind]) in (pair, (1, 1)) for own in operands)
+    def together(before: int, after: int) -> bool:
+        pair = (shape[before], shape[after])
+        return all((own[before], own[after]) in (pair, (1, 1)) for own in operands)
 
     return together
 
@@ -94,7 +94,7 @@ def elementwise(layer: Layer, most: int) -> Merged | None:
 def reduction(layer: Layer, most: int) -> Merged | None:
     """Merge axes that are reduced together or stay together."""
     shape, gone = layer.operand("x").type.shape, list_reduced_axes(layer)
-    groups = grouped(longer_than_one(shape, gone), most, lambda before, behind: (before in gone) == (behind in gone))
+    groups = grouped(longer_than_one(shape, gone), most, lambda before, after: (before in gone) == (after in gone))
     if groups is None:
         return None
     axes = tuple(place for place, group in enumerate(groups) if group[0] in gone)
@@ -105,7 +105,7 @@ def along_one_axis(layer: Layer, most: int) -> Merged | None:
     """Merge the axes on both sides of the one along which a layer works."""
     shape = layer.operand(layer.kind.flowing).type.shape
     axis = layer.integer("axis") % len(shape)
-    groups = grouped(longer_than_one(shape, (axis,)), most, lambda before, behind: axis not in (before, behind))
+    groups = grouped(longer_than_one(shape, (axis,)), most, lambda before, after: axis not in (before, after))
     if groups is None:
         return None
     others = (None,) * (len(tuple(layer.refs())) - 1)
@@ -118,8 +118,8 @@ def transpose(layer: Layer, most: int) -> Merged | None:
     shape = layer.operand("x").type.shape
     kept = longer_than_one(shape)
     order = [axis for axis in (place % len(shape) for place in layer.integers("perm")) if axis in kept]
-    behind = dict(pairwise(order))
-    groups = grouped(kept, most, lambda first, second: behind.get(first) == second)
+    after = dict(pairwise(order))
+    groups = grouped(kept, most, lambda first, second: after.get(first) == second)
     if groups is None:
         return None
     firsts = [group[0] for group in groups]
@@ -131,7 +131,7 @@ def concat(layer: Layer, most: int) -> Merged | None:
     """Merge the axes on both sides of the one along which tensors are joined."""
     shape = layer.core_types[0].shape
     axis = layer.integer("axis") % len(shape)
-    groups = grouped(range(len(shape)), most, lambda before, behind: axis not in (before, behind))
+    groups = grouped(range(len(shape)), most, lambda before, after: axis not in (before, after))
     if groups is None or layer.flag("interleave"):
         return None
     shapes = tuple(merged_shape(ref.type.shape, groups) for _, ref in layer.refs())
@@ -143,7 +143,7 @@ def part(layer: Layer, most: int) -> Merged | None:
     shape, size = layer.operand("input").type.shape, layer.integers("size")
     begin = layer.integers("begin")
     whole = [taken == extent for taken, extent in zip(size, shape, strict=True)]
-    groups = grouped(longer_than_one(shape), most, lambda before, behind: whole[before] and whole[behind])
+    groups = grouped(longer_than_one(shape), most, lambda before, after: whole[before] and whole[after])
     if groups is None:
         return None
     begins = tuple(begin[group[0]] for group in groups)

@@ -35,8 +35,8 @@ def levels(program: Program) -> Mapping[str, int]:
         for value in layer.bottoms:
             producer = program.producers.get(value.name)
             if producer is not None:
-                behind = found[producer.name]
-                level = max(level, behind if layer.kind.bridge else behind + producer.kind.bridge)
+                earlier = found[producer.name]
+                level = max(level, earlier if layer.kind.bridge else earlier + producer.kind.bridge)
         found[layer.name] = level
     return found
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import TensorType
 
-__all__ = ["POINTWISE", "UNDONE", "axis_behind", "epilogue_part", "fusion_undone", "unfuse"]
+__all__ = ["POINTWISE", "UNDONE", "axis_after_epilogue", "epilogue_part", "fusion_undone", "unfuse"]
 
 CORE = "core"
 """The step that makes a layer without its epilogue."""
@@ -23,7 +23,7 @@ POINTWISE = frozenset({Slot.PRE_ACTIVATION, Slot.GAIN_OFFSET, Slot.POST_ACTIVATI
 """Slots that leave every element in its place and the shape as it is."""
 
 
-def axis_behind(layer: Layer, axis: int) -> int | None:
+def axis_after_epilogue(layer: Layer, axis: int) -> int | None:
     """Return where an axis of what a layer's operation gives is in its result; None where the layer has no parts there.
 
     A texture remap mixes its axes, and a broadcast makes one place many.

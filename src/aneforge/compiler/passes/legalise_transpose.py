@@ -94,11 +94,11 @@ def swaps(perm: Sequence[int]) -> list[tuple[int, int, int]]:
         here = order.index(axis)
         if here == place:
             continue
-        behind = here + 1
-        while behind < len(order) and order[behind] == perm[place + behind - here]:
-            behind += 1
-        found.append((place, here, behind))
-        order[place:behind] = order[here:behind] + order[place:here]
+        end = here + 1
+        while end < len(order) and order[end] == perm[place + end - here]:
+            end += 1
+        found.append((place, here, end))
+        order[place:end] = order[here:end] + order[place:here]
     return found
 
 
@@ -106,8 +106,8 @@ def in_passes(make: LayerMaker, x: Ref, perm: Sequence[int], engine: Engine, ste
     """Return a transpose as exchanges of two blocks, one pass each."""
     shape = list(x.type.shape)
     found = swaps(perm)
-    for number, (first, second, behind) in enumerate(found):
-        blocks = (shape[:first], shape[first:second], shape[second:behind], shape[behind:])
+    for number, (first, second, end) in enumerate(found):
+        blocks = (shape[:first], shape[first:second], shape[second:end], shape[end:])
         viewed = make.reshape(x, tuple(map(math.prod, blocks)), step=f"{step}{number}.blocks")
         shape = [*blocks[0], *blocks[2], *blocks[1], *blocks[3]]
         choices = {ROUTE: "multi-pass", "passes": len(found)}

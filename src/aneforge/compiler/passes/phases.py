@@ -109,7 +109,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     `allowed` are the factors by which one layer moves rows and columns into channels and back; new names have the word.
     """
     spread = math.prod(phase.results for phase in phases)
-    first, *behind = [layer] if spread == 1 else unfuse(layer, slots_that_stay(layer))
+    first, *rest = [layer] if spread == 1 else unfuse(layer, slots_that_stay(layer))
     make = LayerMaker(first, word=word)
     source = move_into_channels(make, padded(make, phases), phases)
     weights = first.operand("weights")
@@ -137,7 +137,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     )
     if spread > 1:
         move_back(make, result, phases, allowed)
-    return [*make.finished(), *behind]
+    return [*make.finished(), *rest]
 
 
 def slots_that_stay(layer: Layer) -> set[Slot]:
@@ -184,10 +184,10 @@ def move_into_channels(make: LayerMaker, x: Ref, phases: Sequence[Phase]) -> Ref
 def one_axis_into_channels(make: LayerMaker, x: Ref, axis: int, factor: int, step: str) -> Ref:
     """Move every factor-th place of one axis into channels."""
     shape = x.type.shape
-    parted = make.reshape(x, (*shape[:axis], shape[axis] // factor, factor, *shape[axis + 1 :]), step=f"{step}.parted")
+    blocks = make.reshape(x, (*shape[:axis], shape[axis] // factor, factor, *shape[axis + 1 :]), step=f"{step}.parted")
     order = list(range(len(shape) + 1))
     order.insert(2, order.pop(axis + 1))
-    ordered = make.transpose(parted, order, step=f"{step}.ordered")
+    ordered = make.transpose(blocks, order, step=f"{step}.ordered")
     merged = (shape[0], shape[1] * factor, *shape[2:axis], shape[axis] // factor, *shape[axis + 1 :])
     return make.reshape(ordered, merged, step=f"{step}.channels")
 
@@ -215,11 +215,11 @@ def channel_phases(phases: Sequence[Phase]) -> Array:
 def blocks_to_channels(places: Array, block: Sequence[int]) -> Array:
     """Make channels of the blocks of every tensor [axes, channels, *extents]; channel-major."""
     outer, channels, *extents = places.shape
-    parted = [extent for total, one in zip(extents, block, strict=True) for extent in (total // one, one)]
+    blocks = [extent for total, one in zip(extents, block, strict=True) for extent in (total // one, one)]
     count = len(block)
     order = [0, 1, *(3 + 2 * axis for axis in range(count)), *(2 + 2 * axis for axis in range(count))]
     merged = [total // one for total, one in zip(extents, block, strict=True)]
-    return places.reshape(outer, channels, *parted).transpose(order).reshape(outer, -1, *merged)
+    return places.reshape(outer, channels, *blocks).transpose(order).reshape(outer, -1, *merged)
 
 
 def phase_weights(weights: Array, phases: Sequence[Phase]) -> Array:
@@ -286,10 +286,10 @@ def moved_axis_by_axis(make: LayerMaker, x: Ref, counts: Sequence[int]) -> Ref:
         if count == 1:
             continue
         batch, channels, *extents = x.type.shape
-        parted = make.reshape(x, (batch, channels // count, count, *extents), step=f"axis{place}.results")
+        blocks = make.reshape(x, (batch, channels // count, count, *extents), step=f"axis{place}.results")
         order = list(range(len(extents) + 3))
         order.insert(3 + place, order.pop(2))
-        ordered = make.transpose(parted, order, step=f"axis{place}.placed")
+        ordered = make.transpose(blocks, order, step=f"axis{place}.placed")
         extents[place] *= count
         x = make.reshape(ordered, (batch, channels // count, *extents), step=f"axis{place}.whole")
     return x

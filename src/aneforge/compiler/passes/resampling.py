@@ -144,11 +144,11 @@ class AxisResize:
         denominator = math.lcm(*(weight.denominator for weight in weights))
         ends = self.first, self.first + (self.count - 1) * self.spacing
         before = max(0, -math.floor(ends[0]))
-        behind = max(0, math.ceil(ends[1]) - (self.extent - 1))
+        after = max(0, math.ceil(ends[1]) - (self.extent - 1))
         cut = factor * before - least
-        reach = (before + self.extent + behind - 1) * factor + len(weights) - cut
+        reach = (before + self.extent + after - 1) * factor + len(weights) - cut
         numerators = tuple(int(weight * denominator) for weight in weights)
-        return Kernel(numerators, denominator, factor, (before, behind), (cut, reach - self.count))
+        return Kernel(numerators, denominator, factor, (before, after), (cut, reach - self.count))
 
 
 def scale_weights(numerators: Array, denominator: int, dtype: np.dtype[np.generic]) -> tuple[Array, float | None, bool]:

@@ -9,7 +9,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along, is_reduction, list_reduced_axes
-from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
+from aneforge.compiler.passes.epilogues import UNDONE, axis_after_epilogue, fusion_undone, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.refusals import operation_name, refuse_layer
 from aneforge.compiler.passes.tiling import Part, cut_layer, even_parts
@@ -163,10 +163,10 @@ def cut_short(layer: Layer, extents: Extents) -> list[Layer]:
     """
     if only_moves(layer) or extents.fits(layer):
         return [layer]
-    if layer.epilogue and only_behind(layer, extents):
+    if layer.epilogue and is_only_after(layer, extents):
         return [made for piece in unfuse(layer) for made in cut_short(piece, extents)]
     for axis, cut in candidates(layer, extents):
-        if axis_behind(layer, axis) is None:
+        if axis_after_epilogue(layer, axis) is None:
             return [made for piece in unfuse(layer) for made in cut_short(piece, extents)]
         parts = parts_of(layer, cut, extents)
         if parts is not None:
@@ -178,7 +178,7 @@ def cut_short(layer: Layer, extents: Extents) -> list[Layer]:
     raise refusal(layer, extents)
 
 
-def only_behind(layer: Layer, extents: Extents) -> bool:
+def is_only_after(layer: Layer, extents: Extents) -> bool:
     """Return whether nothing is too long but what the epilogue makes of it."""
     shapes = (*(value.shape for value in layer.bottoms), layer.core_types[0].shape)
     return all(extents.too_long(shape) is None for shape in shapes)

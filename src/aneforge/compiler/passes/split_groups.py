@@ -10,7 +10,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, unfuse
+from aneforge.compiler.passes.epilogues import UNDONE, axis_after_epilogue, unfuse
 from aneforge.compiler.passes.tiling import cut_layer, even_parts
 from aneforge.records import dataclass
 
@@ -69,12 +69,12 @@ class SplitGroups(Pass):
             counted = groups if decision("group_channels").text() == "of all groups" else 1
             if counted * math.prod(weights.type.shape[1:]) <= most:
                 return None
-            first, *behind = [layer] if axis_behind(layer, CHANNEL_AXIS) is not None else unfuse(layer)
+            first, *rest = [layer] if axis_after_epilogue(layer, CHANNEL_AXIS) is not None else unfuse(layer)
             cut = cut_along(first, CHANNEL_AXIS)
             assert cut is not None, "a convolution is cut along its groups"  # noqa: S101 - said by `cuts`
             notes.append(Note.of(self.name, layer.name, GROUPS, groups=groups))
-            notes.extend([Note(self.name, layer.name, UNDONE)] if behind else [])
+            notes.extend([Note(self.name, layer.name, UNDONE)] if rest else [])
             parts = even_parts(first.core_types[0].shape[CHANNEL_AXIS], groups)
-            return [*cut_layer(first.choosing(rebuilt="group"), cut, parts, "group", target), *behind]
+            return [*cut_layer(first.choosing(rebuilt="group"), cut, parts, "group", target), *rest]
 
         return replace_layers(program, apart, notes)

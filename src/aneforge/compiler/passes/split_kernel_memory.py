@@ -14,7 +14,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import axis_behind, unfuse
+from aneforge.compiler.passes.epilogues import axis_after_epilogue, unfuse
 from aneforge.compiler.passes.kernels import count_held_bytes, kernel_of, unmet_preconditions
 from aneforge.compiler.passes.split_matmul import contraction
 from aneforge.compiler.passes.tiling import Along, Cut, Part, cut_layer, even_parts, full_parts, sum_parts
@@ -185,12 +185,12 @@ class SplitKernelMemory(Pass):
             text = "became a sum of {count} parts, each rounded, since one output channel is larger than kernel memory"
             notes.append(Note.of(self.name, layer.name, text + undone, count=count))
             return parts
-        first, *behind = [layer] if axis_behind(layer, kernel.cut_axis) is not None else unfuse(layer)
-        if behind:
+        first, *rest = [layer] if axis_after_epilogue(layer, kernel.cut_axis) is not None else unfuse(layer)
+        if rest:
             notes.append(Note(self.name, layer.name, "its epilogue became layers: it mixes the output channels"))
         cut = cut_along(first, kernel.cut_axis)
         assert cut is not None, "a product is cut along its output channels"  # noqa: S101 - said by `cuts`
         sizes = channel_parts(kernel.channels // cut.granule, max(most // cut.granule, 1), cut.granule)
         text = "became {count} parts along the output channels, since its kernel is larger than kernel memory"
         notes.append(Note.of(self.name, layer.name, text, count=len(sizes)))
-        return [*cut_layer(first, cut, sizes, "cores", memory.target), *behind]
+        return [*cut_layer(first, cut, sizes, "cores", memory.target), *rest]

@@ -8,7 +8,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
+from aneforge.compiler.passes.epilogues import UNDONE, axis_after_epilogue, fusion_undone, unfuse
 from aneforge.compiler.passes.layer_maker import cost_text
 from aneforge.compiler.passes.tiling import Along, Cut, cut_layer, even_parts, sum_parts
 from aneforge.records import dataclass
@@ -46,11 +46,11 @@ def rows_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | 
     axis = row_axis(layer)
     if axis is None or most is None or layer.core_types[0].shape[axis] <= most:
         return None
-    first, *behind = [layer] if axis_behind(layer, axis) is not None else unfuse(layer)
+    first, *rest = [layer] if axis_after_epilogue(layer, axis) is not None else unfuse(layer)
     cut = cut_along(first, axis)
     assert cut is not None, "a product is cut along its rows"  # noqa: S101 - said by `cuts`
     rows = first.core_types[0].shape[axis]
-    return [*cut_layer(first, cut, even_parts(rows, -(-rows // most)), "rows", target), *behind]
+    return [*cut_layer(first, cut, even_parts(rows, -(-rows // most)), "rows", target), *rest]
 
 
 def contraction_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:

@@ -128,7 +128,7 @@ def smaller_pool(layer: Layer, limit: int, target: Target) -> list[Layer]:
     Raises:
         IllegalGraphError: A window is too long and neither sees all of an axis nor is made of shorter ones.
     """
-    first, *behind = unfuse(layer)
+    first, *rest = unfuse(layer)
     make = LayerMaker(first, word="window")
     x: Ref = first.operand("x")
     along = pooling_slides(first)
@@ -145,7 +145,7 @@ def smaller_pool(layer: Layer, limit: int, target: Target) -> list[Layer]:
             )
         for number, one in enumerate(turns):
             x = average(make, x, axis, one, f"axis{axis}.{number}")
-    return [*make.finished(), *behind]
+    return [*make.finished(), *rest]
 
 
 def average(make: LayerMaker, x: Ref, axis: int, one: AxisWindow, step: str) -> Ref:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Layer, Value
-from aneforge.compiler.passes.epilogues import axis_behind, epilogue_part
+from aneforge.compiler.passes.epilogues import axis_after_epilogue, epilogue_part
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.records import dataclass
 
@@ -125,9 +125,9 @@ def cut_layer(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: 
         make.keep(replace(one_part(make, cut, parts[0], f"{word}0"), results=layer.results))
         return make.layers
     pieces = [make.keep(one_part(make, cut, part, f"{word}{number}")) for number, part in enumerate(parts)]
-    behind = axis_behind(layer, cut.axis)
-    assert behind is not None, "whoever cuts a layer asked for the axis after it"  # noqa: S101 - a programmer's error
-    make.join(pieces, behind)
+    joined_axis = axis_after_epilogue(layer, cut.axis)
+    assert joined_axis is not None, "whoever cuts a layer asked for the axis after it"  # noqa: S101 - a programmer's error
+    make.join(pieces, joined_axis)
     return make.layers
 
 

@@ -209,9 +209,9 @@ def discover(flow: Flow, chaining: Chaining, order: Sequence[int]) -> Discovery:
             moving.append(number)
             continue
         if first is not None and pair_up(found, first, number, moving):
-            behind = found.reached(first, moving)
-            arranged += [*(one for one in moving if one not in behind), first]
-            moving = [one for one in moving if one in behind]
+            dependent = found.reached(first, moving)
+            arranged += [*(one for one in moving if one not in dependent), first]
+            moving = [one for one in moving if one in dependent]
         else:
             arranged += [*([] if first is None else [first]), *moving]
             moving = []

@@ -50,7 +50,7 @@ class Reach:
     op: str
     depth: int
     """Terms of a sum."""
-    begun: float
+    start_magnitude: float
     """The largest magnitude that a sum starts from."""
     growth: float
     transposed: bool
@@ -62,10 +62,10 @@ class Reach:
     def of(cls, call: Call, weight: Array, start: Array | None, *, winograd: bool, constant: bool) -> Reach:
         """Return the bound of a product with weights, of which only the shape counts where they are not constant."""
         transposed = call.is_set("transpose_y")
-        begun = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
+        start_magnitude = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
         most = cache(partial(most_of, call.op, weight, transposed=transposed)) if constant else None
         depth = weight.size // max(channels_of(call.op, weight, transposed=transposed), 1)
-        return cls(call.op, depth, begun, WINOGRAD_GROWTH if winograd else 1.0, transposed, most)
+        return cls(call.op, depth, start_magnitude, WINOGRAD_GROWTH if winograd else 1.0, transposed, most)
 
     def passes_edge(self, x: float, weight: float, weights: Array) -> bool:
         """Return whether a sum could pass the edge, given both operands' largest magnitudes and the second operand."""
@@ -74,7 +74,7 @@ class Reach:
     def passes_edge_at(self, x: float, weight: float, most: Callable[[], float]) -> bool:
         """Return the same, given what finds the largest sum of magnitudes of computed weights where it is asked for."""
         # Every product is rounded to the grid, by half of it at most.
-        rest = self.begun + self.depth * 2.0**-17
+        rest = self.start_magnitude + self.depth * 2.0**-17
         if (x * weight * self.depth + rest) * self.growth < EDGE:
             return False
         return (x * (self.most or most)() + rest) * self.growth >= EDGE

@@ -198,20 +198,20 @@ def placed(layer: Layer) -> Iterator[tuple[str, Ref]]:
 def gain_offset_step(layer: Layer, program: Program, held: Mapping[str, Array]) -> Step:
     """Return a gain and offset, which no operation of the table is."""
     affine, target = affine_of_layer(layer), program.target
-    behind = stages_of(layer.epilogue.stages, layer.core_types[0], target)
-    stages = behind.after(build_gain(affine, layer.core_types[0].rank), label_of_gain(affine, target))
+    slot_stages = stages_of(layer.epilogue.stages, layer.core_types[0], target)
+    stages = slot_stages.after(build_gain(affine, layer.core_types[0].rank), label_of_gain(affine, target))
 
     def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
         return (stages.run(cast("Array", operands["input"]), notes.doubts),)
 
-    return Step(layer, held, compute, Labels(label_of_affine(layer, program, behind)), (), None, given=False)
+    return Step(layer, held, compute, Labels(label_of_affine(layer, program, slot_stages)), (), None, given=False)
 
 
-def label_of_affine(layer: Layer, program: Program, behind: Stages) -> Label:
+def label_of_affine(layer: Layer, program: Program, slot_stages: Stages) -> Label:
     """Return how sure a gain and offset and what is after it are."""
     affine = affine_of_layer(layer)
     lost = affine.gain is not None and loses_multiplier(layer, program)
-    found = [label_of_gain(affine, program.target), *behind.labels]
+    found = [label_of_gain(affine, program.target), *slot_stages.labels]
     return worst([*found, *([Label(Exactness.UNKNOWN, LOST_MULTIPLIER)] if lost else [])])
 
 
@@ -255,14 +255,14 @@ class Fused:
         """Return what is ready in an order of axes with its slots; None where the kernels have it only step by step."""
         functions = stages.functions
         pointwise = functions[0] if functions and isinstance(functions[0], Pointwise) else None
-        behind = functions if pointwise is None else functions[1:]
-        moved = behind[0] if behind and isinstance(behind[0], Moved) else None
+        later = functions if pointwise is None else functions[1:]
+        moved = later[0] if later and isinstance(later[0], Moved) else None
         operation = ready(None if moved is None else moved.order)
         if operation is None and moved is not None:
             moved, operation = None, ready(None)
         if operation is None:
             return None
-        rest = Stages(behind if moved is None else behind[1:], stages.labels)
+        rest = Stages(later if moved is None else later[1:], stages.labels)
         return cls(operation, pointwise, moved is not None, rest)
 
     def run(self, left: Array, right: Array, notes: Notes) -> Array | None:
@@ -298,8 +298,8 @@ def known_label(layer: Layer, program: Program) -> Label:
     """
     call, target = call_of_layer(layer), program.target
     if call is None:
-        behind = stages_of(layer.epilogue.stages, layer.core_types[0], target)
-        return label_of_affine(layer, program, behind)
+        slot_stages = stages_of(layer.epilogue.stages, layer.core_types[0], target)
+        return label_of_affine(layer, program, slot_stages)
     if is_product(layer):
         product = product_of(layer, call, target)
         stages = stages_of(product.stages, layer.core_types[0], target)
@@ -318,7 +318,7 @@ def plain_stages(layer: Layer) -> tuple[tuple[Slot, Stage], ...]:
     return layer.epilogue.stages[1:] if rounds_once(layer) else layer.epilogue.stages
 
 
-def label_of_plain(layer: Layer, call: Call, program: Program, behind: Stages) -> Label:
+def label_of_plain(layer: Layer, call: Call, program: Program, slot_stages: Stages) -> Label:
     """Return how sure an operation that is not a product and what is after it are."""
     labels = [static_label(arithmetic(call.op, program.target), typed_operands(layer, call), call)]
     if layer.choices.get("contraction") == "parts":
@@ -328,7 +328,7 @@ def label_of_plain(layer: Layer, call: Call, program: Program, behind: Stages) -
     warning = label_wrong_join(layer, program)
     if warning is not None:
         labels.append(warning)
-    return worst([*labels, *behind.labels])
+    return worst([*labels, *slot_stages.labels])
 
 
 def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Array]) -> Step:
@@ -339,8 +339,8 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
     rank, exact = layer.core_types[0].rank, None
     if rounds_once(layer):
         exact = Exact.of(affine_of_stage(layer.epilogue.stages[0][1], rank), rank)
-    behind = stages_of(plain_stages(layer), layer.core_types[0], target)
-    pairs = None if exact is not None else fused_pairs(layer, call, behind)
+    slot_stages = stages_of(plain_stages(layer), layer.core_types[0], target)
+    pairs = None if exact is not None else fused_pairs(layer, call, slot_stages)
 
     def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
         renamed = cast("dict[str, Any]", call.renamed(operands))
@@ -350,23 +350,25 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
                 return (result,)
         if exact is not None:
             numbers = (wide(renamed[name], magnitude_of(renamed[name])) for name in ("x", "y"))
-            return (behind.run(exact(EXACT_PAIRS[layer.kind.name](*numbers)), notes.doubts),)
+            return (slot_stages.run(exact(EXACT_PAIRS[layer.kind.name](*numbers)), notes.doubts),)
         results = found.results(renamed, attributes)
-        return (behind.run(results[0], notes.doubts), *results[1:]) if behind.functions else results
+        return (slot_stages.run(results[0], notes.doubts), *results[1:]) if slot_stages.functions else results
 
-    labels = labels_by_values(label_of_plain(layer, call, program, behind), found, call, typed_operands(layer, call))
+    labels = labels_by_values(
+        label_of_plain(layer, call, program, slot_stages), found, call, typed_operands(layer, call)
+    )
     warning = label_wrong_join(layer, program)
     text = None if warning is None else f"{layer.name}: {warning.reason}"
-    copies = found.entry.copies and not behind.functions
+    copies = found.entry.copies and not slot_stages.functions
     return Step(layer, held, compute, labels, read_by(layer, held), text, call.op in TAKEN_AS_GIVEN, copies)
 
 
-def fused_pairs(layer: Layer, call: Call, behind: Stages) -> Fused | None:
+def fused_pairs(layer: Layer, call: Call, slot_stages: Stages) -> Fused | None:
     """Return an operation on pairs of real numbers with its slots, None for others."""
     if not all(is_float(ref.type.dtype) for _, ref in placed(layer)):
         return None
     run = kernels.prepared.ready_pairs(call.op, layer.core_types[0].shape)
-    return Fused.of(lambda order: run if order is None else None, behind)
+    return Fused.of(lambda order: run if order is None else None, slot_stages)
 
 
 def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[str, Any]) -> Labels:

@@ -132,10 +132,10 @@ def batch_to_space(call: Call, place: Location) -> Made:
 
 def space_to_batch(call: Call, place: Location) -> Made:
     """Part images; those of several are brought into the order of MIL."""
-    parted = generic(call, place)
-    (images,) = cast("list[Tensor]", parted)
+    pieces = generic(call, place)
+    (images,) = cast("list[Tensor]", pieces)
     count = images.shape[0] // block_count(call.attributes())
-    return [images_moved(images, count, images.shape[0] // count, place)] if count > 1 else parted
+    return [images_moved(images, count, images.shape[0] // count, place)] if count > 1 else pieces
 
 
 def block_count(attributes: dict[str, object]) -> int:
@@ -150,8 +150,8 @@ def block_count(attributes: dict[str, object]) -> int:
 def images_moved(x: Value, outer: int, inner: int, place: Location) -> Tensor:
     """Return images that were counted as o · inner + i, counted as i · outer + o."""
     shape = x.type.shape
-    parted = one("reshape", x, place, shape=(outer, inner, *shape[1:]))
-    return one("reshape", one("transpose", parted, place, perm=(1, 0, 2, 3, 4)), place, shape=shape)
+    pieces = one("reshape", x, place, shape=(outer, inner, *shape[1:]))
+    return one("reshape", one("transpose", pieces, place, perm=(1, 0, 2, 3, 4)), place, shape=shape)
 
 
 def crop_resize(call: Call, place: Location) -> Made:

@@ -100,7 +100,7 @@ def split_head(text: str, piece: Piece) -> tuple[int, tuple[RawAttribute, ...]]:
     Raises:
         MilError: Something is after the brackets, or an attribute has no value.
     """
-    begin = bracket_behind(text, piece)
+    begin = find_bracket_after(text, piece)
     if begin == piece.end:
         return begin, ()
     end = text.rindex("]", begin, piece.end)
@@ -113,7 +113,7 @@ def split_head(text: str, piece: Piece) -> tuple[int, tuple[RawAttribute, ...]]:
     return begin, tuple(raw_attribute(text, first, last) for first, last in spans)
 
 
-def bracket_behind(text: str, piece: Piece) -> int:
+def find_bracket_after(text: str, piece: Piece) -> int:
     """Return where the attributes of a head begin: after the parenthesis that closes its parameters."""
     depth = 0
     for mark in HEAD_MARKS.finditer(text, piece.at, piece.end):

@@ -125,8 +125,8 @@ def move_one_by_one(lengths: Sequence[int], order: Sequence[int]) -> list[Move]:
     for axis in order:
         place = left.index(axis)
         if place:
-            before, behind = (math.prod(lengths[one] for one in part) for part in (left[:place], left[place + 1 :]))
-            moves.append(((done, before, lengths[axis], behind), (0, 2, 1, 3)))
+            before, after = (math.prod(lengths[one] for one in part) for part in (left[:place], left[place + 1 :]))
+            moves.append(((done, before, lengths[axis], after), (0, 2, 1, 3)))
         left.remove(axis)
         done *= lengths[axis]
     return moves

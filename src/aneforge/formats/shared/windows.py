@@ -121,10 +121,10 @@ def list_windows(emit: Emitter, x: Value, windows: Sequence[Window], places: Seq
     five, which is the most that an engine takes.
     """
     reach = [(count - 1) * window.stride + window.span for window, count in zip(windows, places, strict=True)]
-    behind = [max(end - one.before - one.extent, 0) for end, one in zip(reach, windows, strict=True)]
+    excess = [max(end - one.before - one.extent, 0) for end, one in zip(reach, windows, strict=True)]
     result = x
-    if any(behind) or any(one.before for one in windows):
-        flat = [0] * 4 + [width for one, after in zip(windows, behind, strict=True) for width in (one.before, after)]
+    if any(excess) or any(one.before for one in windows):
+        flat = [0] * 4 + [width for one, after in zip(windows, excess, strict=True) for width in (one.before, after)]
         result = emit.apply("pad", {"x": x}, pad=flat, mode="constant", constant_val=padding)
     batch, channels, *extents = result.type.shape
     result = emit.reshape(result, (batch * channels, *extents))

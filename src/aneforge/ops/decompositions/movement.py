@@ -159,9 +159,9 @@ def with_single_axis(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...]
     >>> with_single_axis((64, 8, 1, 8, 14), 2), with_single_axis((1, 64, 112, 112), 1)
     (((64, 8, 1, 112), 2), ((1, 1, 7168, 112), 1))
     """
-    before, behind = shape[:axis], shape[axis:]
-    rows = (((*both, 1, math.prod(behind)), 2) for both in in_two(before))
-    channels = (((math.prod(before), 1, *both), 1) for both in in_two(behind))
+    before, trailing = shape[:axis], shape[axis:]
+    rows = (((*both, 1, math.prod(trailing)), 2) for both in in_two(before))
+    channels = (((math.prod(before), 1, *both), 1) for both in in_two(trailing))
     return min((*rows, *channels), key=lambda one: max(one[0]))
 
 

@@ -24,10 +24,10 @@ __all__ = [
     "cut",
     "keep_where",
     "level",
-    "parted",
     "place",
     "repeat",
     "reshape_to",
+    "split_axis",
     "spread",
     "sum_blocks",
     "together",
@@ -95,7 +95,7 @@ def with_axes(g: Term, x: Term, axes: Sequence[int]) -> Term:
     return reshape_to(g, [1 if axis in axes else extent for axis, extent in enumerate(x.shape)])
 
 
-def parted(shape: Sequence[int], axis: int, inner: int) -> tuple[tuple[int, ...], int]:
+def split_axis(shape: Sequence[int], axis: int, inner: int) -> tuple[tuple[int, ...], int]:
     """Return a shape of four axes that parts an axis into rows of `inner` elements, and which axis those are."""
     first = shape[0] if axis else 1
     rows, after = shape[axis] // inner, math.prod(shape[axis + 1 :])
@@ -137,7 +137,7 @@ def place(g: Term, axis: int, extent: int, part: range) -> Term:
 def spaced(g: Term, axis: int, step: int) -> Term:
     """Return g with step − 1 zeros between its elements along an axis."""
     count = g.shape[axis]
-    shape, inner = parted(g.shape, axis, 1)
+    shape, inner = split_axis(g.shape, axis, 1)
     sides = (0, step - 1) if inner == 3 else (0, step - 1, 0, 0)
     apart = g.reshape(shape=shape).pad(pad=sides, mode="constant", constant_val=0.0)
     longer = apart.reshape(shape=(*g.shape[:axis], count * step, *g.shape[axis + 1 :]))
@@ -148,7 +148,7 @@ def repeat(x: Term, axis: int, count: int) -> Term:
     """Return every element of an axis so many times, one after the other."""
     if count == 1:
         return x
-    shape, inner = parted(x.shape, axis, 1)
+    shape, inner = split_axis(x.shape, axis, 1)
     several = x.reshape(shape=shape).tile(reps=tuple(count if place == inner else 1 for place in range(4)))
     return several.reshape(shape=(*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
 
@@ -157,7 +157,7 @@ def sum_blocks(g: Term, axis: int, count: int) -> Term:
     """Return the sums of so many elements in a row along an axis."""
     if count == 1:
         return g
-    shape, inner = parted(g.shape, axis, count)
+    shape, inner = split_axis(g.shape, axis, count)
     blocks = g.reshape(shape=shape).reduce_sum(axes=(inner,), keep_dims=True)
     return blocks.reshape(shape=(*g.shape[:axis], g.shape[axis] // count, *g.shape[axis + 1 :]))
 

@@ -48,8 +48,8 @@ def to_blocks_type(x: TensorType, block: int) -> TensorType:
 def to_channels(x: Array, block: int, *, block_major: bool) -> Array:
     """Make channels of the blocks of images."""
     batch, channels, height, width = x.shape
-    parted = x.reshape(batch, channels, height // block, block, width // block, block)
-    ordered = parted.transpose(0, 3, 5, 1, 2, 4) if block_major else parted.transpose(0, 1, 3, 5, 2, 4)
+    blocks = x.reshape(batch, channels, height // block, block, width // block, block)
+    ordered = blocks.transpose(0, 3, 5, 1, 2, 4) if block_major else blocks.transpose(0, 1, 3, 5, 2, 4)
     return ordered.reshape(batch, channels * block * block, height // block, width // block)
 
 
@@ -217,8 +217,8 @@ def space_to_batch(x: Array, *, block_shape: tuple[int, ...], paddings: tuple[in
     high, wide = block_shape
     padded = np.pad(x, ((0, 0), (0, 0), tuple(paddings[:2]), tuple(paddings[2:])))
     images, channels, height, width = padded.shape
-    parted = padded.reshape(images, channels, height // high, high, width // wide, wide)
-    return parted.transpose(0, 3, 5, 1, 2, 4).reshape(-1, channels, height // high, width // wide)
+    blocks = padded.reshape(images, channels, height // high, high, width // wide, wide)
+    return blocks.transpose(0, 3, 5, 1, 2, 4).reshape(-1, channels, height // high, width // wide)
 
 
 def sample_space_to_batch(chooser: Chooser) -> Sample:
@@ -252,8 +252,8 @@ def batch_to_space(x: Array, *, block_shape: tuple[int, ...], crops: tuple[int, 
     """Put images together of those that hold every bh-th row and bw-th column, and cut their borders."""
     high, wide = block_shape
     _, channels, height, width = x.shape
-    parted = x.reshape(-1, high, wide, channels, height, width).transpose(0, 3, 4, 1, 5, 2)
-    whole = parted.reshape(-1, channels, height * high, width * wide)
+    blocks = x.reshape(-1, high, wide, channels, height, width).transpose(0, 3, 4, 1, 5, 2)
+    whole = blocks.reshape(-1, channels, height * high, width * wide)
     top, bottom, left, right = crops
     return whole[:, :, top : height * high - bottom, left : width * wide - right]
 

@@ -174,9 +174,9 @@ class SoftwareComputer:
         if max(largest, heaviest) >= FP16_INFINITY:
             self.labels[self.task].append(SPECIAL)
         elif form != "scaling":
-            begun = 0.0 if biases is None else float(np.abs(read(biases)).max(initial=0.0))
+            start_magnitude = 0.0 if biases is None else float(np.abs(read(biases)).max(initial=0.0))
             growth = WINOGRAD_GROWTH if form == "winograd" else 1.0
-            reach = Reach("conv", weights[0].size, begun, growth, transposed=False, most=None)
+            reach = Reach("conv", weights[0].size, start_magnitude, growth, transposed=False, most=None)
             if reach.passes_edge(largest, heaviest, weights):
                 self.labels[self.task].append(PAST_THE_EDGE)
 

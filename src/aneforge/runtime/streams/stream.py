@@ -52,7 +52,7 @@ class Submission:
     def __init__(self, future: Future[None], process: int) -> None:
         self._future = future
         self._process = process
-        self.told = False
+        self.reported = False
         """A caller waited for it, and what went wrong, if anything did, was raised."""
 
     @property
@@ -67,7 +67,7 @@ class Submission:
             RuntimeStateError: It did not end in time; or it was called by what the lane itself runs.
         """
         error = self.failure(timeout)
-        self.told = True
+        self.reported = True
         if error is not None:
             raise error
 
@@ -182,7 +182,7 @@ class ExecutionStream:
             operations = self._begin("submit")
             future = self._hand_over(operations, lambda: finish(operations, handler))
             submission = Submission(future, self._process)
-            self._submissions = [one for one in self._submissions if not one.told]
+            self._submissions = [one for one in self._submissions if not one.reported]
             self._submissions.append(submission)
             self._submitted = True
         return submission
@@ -197,10 +197,10 @@ class ExecutionStream:
         if not self._submitted:
             raise RuntimeStateError("nothing was submitted to this stream", operation="wait_for_completion")
         with self._lock:
-            waiting = [one for one in self._submissions if not one.told]
+            waiting = [one for one in self._submissions if not one.reported]
         failures = [failure for one in waiting if (failure := one.failure(timeout)) is not None]
         for one in waiting:
-            one.told = True
+            one.reported = True
         if failures:
             raise failures[0]
 

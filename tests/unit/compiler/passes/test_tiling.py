@@ -13,7 +13,7 @@ from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes import layer_maker
 from aneforge.compiler.passes.constant_parts import constant_part
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import axis_behind, unfuse
+from aneforge.compiler.passes.epilogues import axis_after_epilogue, unfuse
 from aneforge.compiler.passes.tiling import cut_layer, even_parts, full_parts
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.shapes import broadcast
@@ -76,13 +76,13 @@ def test_parts_of_an_axis_follow_one_another(extent: int, count: int) -> None:
 def test_an_axis_is_followed_through_the_epilogue() -> None:
     turned = stage("transpose", perm=(0, 2, 3, 1))
     plain = convolution(value("x", 1, 2, 4, 4), constant(3, 2, 1, 1), epilogue=Epilogue(transpose=turned))
-    assert [axis_behind(plain, axis) for axis in range(4)] == [0, 3, 1, 2]
+    assert [axis_after_epilogue(plain, axis) for axis in range(4)] == [0, 3, 1, 2]
     remap = stage("resize", size=(8, 8), mode="NEAREST")
     spread = stage("broadcast", shape=(2, 3, 8, 8))
     mixed = convolution(
         value("x", 1, 2, 4, 4), constant(3, 2, 1, 1), epilogue=Epilogue(texture=remap, broadcast=spread)
     )
-    assert [axis_behind(mixed, axis) for axis in range(4)] == [None, 1, None, None]
+    assert [axis_after_epilogue(mixed, axis) for axis in range(4)] == [None, 1, None, None]
 
 
 def test_every_slot_is_cut_with_its_layer() -> None:

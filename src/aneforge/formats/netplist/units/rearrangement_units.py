@@ -41,8 +41,8 @@ class Rearrangement:
     @property
     def perm(self) -> tuple[int, ...]:
         """The order in which the axes go on."""
-        before, behind = self.cut.replace(" ", ""), self.joined.replace(" ", "")
-        return tuple(before.index(letter) for letter in behind)
+        before, after = self.cut.replace(" ", ""), self.joined.replace(" ", "")
+        return tuple(before.index(letter) for letter in after)
 
     def attributes(self, height: int, width: int) -> dict[str, object]:
         """Return the attributes of the operation for the factors of height and width."""

@@ -105,7 +105,7 @@ def upsampling(layer: Layer, window: Window, x: Value) -> Value:
             limit=f"{channels} channels, and 1 or {channels} groups",
         )
     before = [kernel - 1 - pad for kernel, pad in zip(window.kernel, window.pads[::2], strict=True)]
-    behind = [
+    after = [
         kernel - step - pad for kernel, step, pad in zip(window.kernel, window.steps, window.pads[1::2], strict=True)
     ]
     if min(before) < 0:
@@ -119,10 +119,10 @@ def upsampling(layer: Layer, window: Window, x: Value) -> Value:
         op = "upsample_nearest_neighbor"
         return layer.build(op, {"x": x}, scale_factor_height=height, scale_factor_width=width)
     weight = Dense(ones(layer, (channels, 1, *window.kernel)))
-    pad = tuple(side for pair in zip(before, (max(side, 0) for side in behind), strict=True) for side in pair)
+    pad = tuple(side for pair in zip(before, (max(side, 0) for side in after), strict=True) for side in pair)
     # A result that is longer than what the kernels reach is asked for by its shape.
     longer = None
-    if min(behind) < 0:
+    if min(after) < 0:
         sides = zip(x.type.shape[2:], window.kernel, window.steps, window.pads[::2], window.pads[1::2], strict=True)
         lengths = [extent * step + front + back - kernel + 1 for extent, kernel, step, front, back in sides]
         longer = (layer.dims.batch, channels, *lengths)

@@ -42,10 +42,10 @@ def operands(call: Call) -> tuple[Value, Value]:
     if not call.has("axis"):
         return x, y
     start = normalise_axis(call.integer("axis"), x.type.rank)
-    behind = x.type.rank - start - y.type.rank
-    if behind < 0:
+    added = x.type.rank - start - y.type.rank
+    if added < 0:
         raise GraphError("the second operand has too many axes after `axis`", seen=list(y.type.shape))
-    return x, call.emit.reshape(y, (*y.type.shape, *[1] * behind))
+    return x, call.emit.reshape(y, (*y.type.shape, *[1] * added))
 
 
 @operator(*BINARY)

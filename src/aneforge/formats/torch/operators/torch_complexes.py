@@ -169,7 +169,7 @@ def pairs_joined(call: Call) -> Held:
 
 
 @complex_operator("view_as_real", "view_as_real_copy")
-def pairs_parted(call: Call) -> Held:
+def complex_as_pairs(call: Call) -> Held:
     """Convert complex numbers made pairs along a last axis."""
     x, emit = complex_of(call, "self"), call.emit
     return emit.concat([emit.expand(x.real, -1), emit.expand(x.imaginary, -1)], -1)
