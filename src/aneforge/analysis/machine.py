@@ -105,7 +105,7 @@ class Machine:
     dispatch: float
     """Time of one call that does nothing, by `route`."""
     dispatch_interval: tuple[float, float]
-    """Least and most of one call; every figure that was published for this chip and route lies inside."""
+    """Least and most of one call; every figure that was published for this chip and route is inside."""
     route: str
     """The way to the engine that is assumed: calls by other ways take other times."""
     host_in: float
@@ -309,7 +309,7 @@ def dispatch_of(
 def dispatch_interval(place: Place, dispatch: float, spread: float, basis: Basis) -> tuple[float, float]:
     """Return the least and the most of one call, given how sure the figure is.
 
-    What was published for the chip itself lies inside: by the assumed route, or by others where the figure is scaled.
+    What was published for the chip itself is inside: by the assumed route, or by others where the figure is scaled.
     """
     known = calls_on([place.chip.key] if place.chip else [key for key in database().chips if is_of(key, place.target)])
     chosen = [figure for figure in known if is_assumed(figure.route)]

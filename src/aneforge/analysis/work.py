@@ -111,7 +111,7 @@ class LayerWork:
     alone: bool
     """It reads nothing but inputs of its program and writes nothing but outputs."""
     idle: bool
-    """It has no task: what it would copy lies where it must."""
+    """It has no task: what it would copy is where it must."""
     shares_weights: bool = False
     """Its constants are those of an earlier layer, which a program holds once."""
 
@@ -328,11 +328,11 @@ class Counter:
         return self.makers.get(self.root(value)) == layer.segment
 
     def root(self, value: Value) -> str:
-        """Return the tensor inside which another lies."""
+        """Return the tensor inside which another is."""
         return self.find_root(value.name)
 
     def find_root(self, name: str) -> str:
-        """Return the name of the tensor inside which the one of a name lies."""
+        """Return the name of the tensor inside which the one of a name is."""
         known = self.plan.by_value.get(name)
         return name if known is None else known.root
 

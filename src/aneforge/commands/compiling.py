@@ -417,7 +417,7 @@ def as_text(retargeted: Retargeted, program: Program, path: Path) -> Written:
 
 
 def as_container(retargeted: Retargeted, program: Program, path: Path) -> Written:
-    """Write a compiled container; what lies between layers that are not emitted becomes files of its own.
+    """Write a compiled container; what is between layers that are not emitted becomes files of its own.
 
     Raises:
         NotSupportedError: No layer is emitted.

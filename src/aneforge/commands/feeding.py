@@ -28,7 +28,7 @@ def feed_inputs(
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the inputs and the states of a run; what is not given is drawn where there is a seed.
 
-    Values that are given and lie outside of the ranges, or of what `max_abs` promises, are warned of.
+    Values that are given and are outside of the ranges, or of what `max_abs` promises, are warned of.
 
     >>> import aneforge as af
     >>> inputs, _ = feed_inputs(af.Graph({"y": af.input((1, 2), name="x").relu()}), None, seed=0)

@@ -1,6 +1,6 @@
 """The files that a model is made of, so that nothing is written over one of them.
 
-A model can be more than the file that is named: its weights may lie in files next to it, and a package is a folder. The
+A model can be more than the file that is named: its weights may be in files next to it, and a package is a folder. The
 model is asked which files it means only where one is about to be replaced. One that cannot be read names none: its
 reader refuses it, and nothing is written.
 """
@@ -54,7 +54,7 @@ def harm_to_model(path: Path, model: Path) -> str:
 
 
 def package_of(model: Path) -> Path | None:
-    """Return the ML package that a model is or lies in, if any."""
+    """Return the ML package that a model is or is in, if any."""
     whole = Path(os.path.realpath(model))
     folders = (whole, *(one for one in whole.parents if one.suffix == PACKAGE))  # other folders have manifests too
     try:
@@ -110,7 +110,7 @@ def holds(file: Path, text: bytes) -> bool:
 
 
 def tensors_in(message: Message) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors of a message that lie anywhere in it: in graphs, attributes, functions."""
+    """Yield the tensors of a message that are anywhere in it: in graphs, attributes, functions."""
     import onnx  # noqa: PLC0415 - an extra
     from google.protobuf.message import Message  # noqa: PLC0415 - onnx brings it
 

@@ -53,7 +53,7 @@ class SampleRuns:
                 found = run(compiled.program, compiled.feed(self.samples))
             except NotSupportedError:
                 found = None
-            # The program is kept with the answer, so that no other layers can come to lie at their address.
+            # The program is kept with the answer, so that no other layers can come to be at their address.
             self.found[key] = compiled, found
         return self.found[key][1]
 

@@ -189,7 +189,7 @@ class TargetWriter:
         program = compiled.program
         key = id(program.layers), kind_of(program.target), program.target.descriptor_generation
         if key not in self.emitted:
-            # The program is kept with the answer, so that no other layers can come to lie at their address.
+            # The program is kept with the answer, so that no other layers can come to be at their address.
             self.emitted[key] = program, emission_of(compiled, carried)
         return self.emitted[key][1]
 
@@ -221,7 +221,7 @@ class TargetWriter:
         key = id(compiled.program.layers)
         if key not in self.carried:
             origin = origins(self.graph, compiled.graph)
-            # The layers are kept with the answer, so that no others can come to lie at their address.
+            # The layers are kept with the answer, so that no others can come to be at their address.
             self.carried[key] = compiled.program.layers, trace_layers(compiled.program, compiled.graph, origin)
         return self.carried[key][1]
 

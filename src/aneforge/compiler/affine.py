@@ -75,7 +75,7 @@ class Affine:
         }
 
     def attributes(self) -> dict[str, AttributeValue]:
-        """Return the attributes of a layer or stage; single numbers lie along no axis."""
+        """Return the attributes of a layer or stage; single numbers are along no axis."""
         return find_kind(KIND).complete({"axis": self.axis} if self.vector else {})
 
     def stage(self) -> Stage:

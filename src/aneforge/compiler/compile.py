@@ -113,7 +113,7 @@ class Compiled:
 
     @property
     def plan(self) -> MemoryPlan:
-        """Where every tensor lies; it is verified as part of its making."""
+        """Where every tensor is; it is verified as part of its making."""
         if self.later.plan is None:
             from aneforge.compiler.memory.planner import plan  # noqa: PLC0415 - as above
 

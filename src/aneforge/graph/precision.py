@@ -164,7 +164,7 @@ def too_large(graph: Graph, becomes: Mapping[str, str]) -> Iterator[TooLarge]:
 
 
 def has_room(number: float, dtype: str) -> bool:
-    """Return whether a number lies in the range of a type of integers."""
+    """Return whether a number is in the range of a type of integers."""
     least, most = value_range(dtype)
     return least <= number <= most
 

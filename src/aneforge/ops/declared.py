@@ -141,7 +141,7 @@ class Declared(Constant):
 
 
 def declare(shape: Sequence[int], dtype: str = "fp16", encoding: str = "dense", *, name: str = "") -> Declared:
-    """Return a weight without values; rows of scales lie along its first axis, and blocks along its second.
+    """Return a weight without values; rows of scales are along its first axis, and blocks along its second.
 
     Raises:
         GraphError: The bytes of the encoding do not follow from a shape, or it needs more axes.

@@ -1,4 +1,4 @@
-"""Reading images between their elements: where results of resizing and warping lie in the source, and what is there.
+"""Reading images between their elements: where results of resizing and warping are in the source, and what is there.
 
 The sampling modes have MIL's names and the formulas that Apple documents for BNNSLinearSamplingMode. For ALIGN_CORNERS
 that page repeats the spacing of the default mode; here it is spaced as results of Core ML show (apple/coremltools
@@ -91,7 +91,7 @@ def nearest_indices(extent: int, count: int, mode: str) -> Array:
 
 
 def mixed(first: Array, second: Array, weight: Array) -> Array:
-    """Return what lies between two values; the second counts for nothing, even if infinite, where its weight is 0."""
+    """Return what is between two values; the second counts for nothing, even if infinite, where its weight is 0."""
     return np.where(weight == 0, first, first * (1 - weight) + second * weight)
 
 
@@ -141,7 +141,7 @@ def folded(place: Array, extent: int, padding_mode: str) -> Array:
 
 
 def pixels(x: Array, rows: Array, columns: Array, padding_mode: str, padding_value: float) -> Array:
-    """Return x[n, :, rows[n], columns[n]] for whole rows and columns, which may lie outside the image."""
+    """Return x[n, :, rows[n], columns[n]] for whole rows and columns, which may be outside the image."""
     height, width = x.shape[2:]
     image = np.arange(len(x))[:, None, None]
     inner = extended(rows, height, padding_mode), extended(columns, width, padding_mode)

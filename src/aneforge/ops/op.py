@@ -204,7 +204,7 @@ class Op(Definition):
     """It is a row of the catalogue of MIL operations."""
     traits: frozenset[Trait] = frozenset()
     codomain: Codomain | Callable[..., Codomain] = EVERYTHING
-    """Where all results lie; a function of the attributes, by name, where they decide."""
+    """The interval of all results; a function of the attributes, by name, where they decide."""
     movement: Movement | None = None
     """What it moves, where all its results are elements of operands."""
     indexed: Callable[..., Sequence[int]] | None = None
@@ -268,7 +268,7 @@ class Op(Definition):
         return {**said, **given} if said else given
 
     def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
-        """Return where all results of a call with these attributes lie."""
+        """Return the interval of all results of a call with these attributes."""
         return self.codomain if isinstance(self.codomain, Codomain) else self.codomain(**attributes)
 
     def work(

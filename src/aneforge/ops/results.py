@@ -1,4 +1,4 @@
-"""What is known of results, whatever goes in: where they lie, and what they are made of.
+"""What is known of results, whatever goes in: their interval, and what they are made of.
 
 A codomain is that of the mathematics on real numbers: integers that wrap around in their type are not counted, nor
 is NaN, which stands for no result. The engine keeps to it, the ends rounded to fp16, but for what `margin` says: a test
@@ -82,7 +82,7 @@ class Taking(StrEnum):
     CHOSEN = "chosen"
     """The elements themselves decide: the largest, or all in order."""
     BETWEEN = "between"
-    """A result may lie between elements: what is interpolated is no larger than the largest and no smaller than the
+    """A result may be between elements: what is interpolated is no larger than the largest and no smaller than the
     smallest."""
 
 

@@ -315,7 +315,7 @@ def expect_countable(extent: int, dtype: str) -> None:
 
 
 def expect_within(values: Array, least: int, most: int, otherwise: str) -> None:
-    """Check that integers that were computed lie between two, both included; `otherwise` is the message.
+    """Check that integers that were computed are between two, both included; `otherwise` is the message.
 
     Values that are not there yet, as those of a GPU's plan, note it themselves when they are.
 

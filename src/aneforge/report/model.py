@@ -248,7 +248,7 @@ class Emission:
     tasks: tuple[EmittedTask, ...] = ()
     refused: tuple[RefusedLayer, ...] = ()
     idle: tuple[str, ...] = ()
-    """Layers without a task: what they would move lies where it must."""
+    """Layers without a task: what they would move is where it must."""
     failure: str | None = None
     """Why no task is known of this target's programs."""
 

@@ -22,7 +22,7 @@ PREFIX = "aneforge"
 def with_verdicts(report: Report, model: str | Path | None) -> bytes:
     """Return the bytes of an ONNX file with verdicts and findings of every target in the metadata of its nodes.
 
-    Weights that lie in files next to the model stay there.
+    Weights that are in files next to the model stay there.
 
     Raises:
         GraphError: The report is not of an ONNX file.

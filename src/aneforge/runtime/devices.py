@@ -292,7 +292,7 @@ class DeviceExecutable:
         self.memory = Memory(loaded)
         self.views: dict[tuple[Direction, str], Array] = {}
         self.borrowed: list[Array] = []
-        """Memory of others in which ports of this one lie."""
+        """Memory of others in which ports of this one are."""
         self.streams: dict[tuple[int, tuple[tuple[str, str], ...]], DeviceProgram] = {}
         """Streams that `execute_multi` made, by the number of steps and what is resident."""
         try:
@@ -331,7 +331,7 @@ class DeviceExecutable:
                 entry = Direction.INPUT, self.inputs[state].name
                 loaded.lend_buffer(entry, to, entry, operation)
             for output, state in self.pairs.items():
-                # An output that changes a state lies where the state does.
+                # An output that changes a state is where the state does.
                 entry, end = (Direction.INPUT, self.inputs[state].name), (Direction.OUTPUT, self.outputs[output].name)
                 loaded.lend_buffer(entry, to, end, operation)
 
@@ -515,7 +515,7 @@ class DeviceExecutable:
 class Memory:
     """The memory of a program's ports: the program is unloaded once it was given up and no view is left.
 
-    A device frees the memory with the program, and an array that lies there would end the process when it is read.
+    A device frees the memory with the program, and an array that is there would end the process when it is read.
     """
 
     loaded: DeviceProgram
@@ -526,7 +526,7 @@ class Memory:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def watch(self, root: Array) -> None:
-        """Count an array that lies in the memory, on which every view of it depends."""
+        """Count an array that is in the memory, on which every view of it depends."""
         with self.lock:
             self.viewed += 1
         weakref.finalize(root, self.drop).atexit = False

@@ -90,7 +90,7 @@ def expect_apart(port: Port, buffer: Array, outputs: Iterable[Port]) -> None:
     """Check that no two outputs are written to one place.
 
     Raises:
-        GraphError: The buffer lies in another output's memory.
+        GraphError: The buffer is in another output's memory.
     """
     if port.direction is not Direction.OUTPUT:
         return

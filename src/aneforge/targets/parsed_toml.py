@@ -1,6 +1,6 @@
 """TOML files as tables, parsed once per machine: the standard library's parser is slow, and every start needs them.
 
-A parsed table is kept where Python keeps the bytecode of a module that lies next to the file, and is written under the
+A parsed table is kept where Python keeps the bytecode of a module that is next to the file, and is written under the
 same conditions. It is used only while the hash of the file's bytes is the one that it was parsed from.
 """
 

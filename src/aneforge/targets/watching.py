@@ -144,7 +144,7 @@ class Sharing(Generic[Found]):
                 return made
         watch = Watch(target)
         made = make(watch.target)
-        # The thing is kept with the answer, so that no other can come to lie at its address.
+        # The thing is kept with the answer, so that no other can come to be at its address.
         known.append((thing, answers_to(target, watch.now, self.answer), made))
         return made
 

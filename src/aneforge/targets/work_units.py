@@ -1,4 +1,4 @@
-"""How compiled programs lay rows out on chip and cut maps into work units: the rules by which the planner places work.
+"""How compiled programs place rows on chip and cut maps into work units: the rules by which the planner places work.
 
 They were read from programs of Apple's compiler (hwx-programs, H13) and hold on every one that was seen; the pad of
 neural rows was fitted on them. Sizes are in bytes, maps in pixels of two bytes. The memory plan has the place of every

@@ -322,7 +322,7 @@ def gather(maker: Maker) -> None:
 
 
 def dynamic_slice(maker: Maker) -> None:
-    """Draw a slice whose begin may lie near or past the end."""
+    """Draw a slice whose begin may be near or past the end."""
     extents = maker.extents(depth=maker.flag())
     maker.tensor(X, extents)
     if maker.flag():

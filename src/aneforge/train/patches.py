@@ -1,7 +1,7 @@
 """`conv2d`: a convolution whose kernel is trained, as a product with patches of the image.
 
 The native convolution takes a kernel that is computed at run time only for a batch of 1, and the MIL path rejects one
-(measured on chips of two families). The patch index lies on axis 2, so that no slice of the backward pass begins inside
+(measured on chips of two families). The patch index is on axis 2, so that no slice of the backward pass begins inside
 the width, which some families copy times 16.
 """
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Products", "ScaledTensor", "describe_layer", "find_scaled_layers", "find_scaled_tensors", "is_width_crop"]
 
 LOWEST, HIGHEST = -64, 24
-"""Exponents that are counted one by one; what lies outside is counted at the end."""
+"""Exponents that are counted one by one; others are counted at the end."""
 MOST_ROWS = 2**14
 """Rows of the inner axis that are counted; of more, this many that are evenly spaced."""
 

@@ -117,7 +117,7 @@ def convolution(  # noqa: PLR0913, PLR0917 - the operator's signature
 def product_with_patches(parts: Sequence[torch.Tensor], weight: torch.Tensor, groups: int) -> torch.Tensor:
     """Return the product of kernels [count, channels, rows, columns] and what each of their elements meets.
 
-    The index of an element lies next to the channels, so that no gradient is cut along the width.
+    The index of an element is next to the channels, so that no gradient is cut along the width.
     """
     count, channels = weight.shape[:2]
     batch, width, rows, columns = parts[0].shape

@@ -128,7 +128,7 @@ def adds_squares(layer: Layer, program: Program) -> bool:
     >>> import aneforge as af
     >>> x, family = af.input((4, 300)), af.targets.Family.A13
     >>> programs = [af.build_program(y, family) for y in (x.sum(-1), x.sum(-1).square(), x.square().mean(-1))]
-    >>> [[layer.kind.name for layer in program.layers if beside_a_square(layer, program)] for program in programs]
+    >>> [[layer.kind.name for layer in program.layers if adds_squares(layer, program)] for program in programs]
     [[], ['reduce_sum'], ['reduce_avg']]
     """
     call = call_of_layer(layer)

@@ -112,7 +112,7 @@ def slot_is_function(slot: Slot, stage: Stage) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Laying:
-    """How numbers are laid so that each meets every constant: a shape, and the axis along which numbers lie."""
+    """How numbers are arranged so that each meets every constant: a shape, and the axis of the numbers."""
 
     shape: tuple[int, ...]
     axis: int
@@ -127,7 +127,7 @@ class Laying:
 
 
 def laying(layer: Layer, *, core: bool) -> Laying | None:
-    """Return how numbers are laid before a layer, or before its slots; None where constants lie along all axes."""
+    """Return how numbers are arranged before a layer, or before its slots; None where constants lie along all axes."""
     kind = layer.core_types[0]
     shapes = [one for stage in gains(layer) for one in affine_shapes(affine_of_stage(stage, kind.rank), kind.rank)]
     if core and layer.kind.name == GAIN_OFFSET:

@@ -72,7 +72,7 @@ def predict_fp16_divergence(
     Raises:
         UnknownTargetError: The target name is unknown.
         UnknownNameError: There is no such kind; the error has the nearest.
-        GraphError: The begin has another rank than the shape or lies outside of it, an extent or the magnitude is
+        GraphError: The begin has another rank than the shape or is outside of it, an extent or the magnitude is
             negative, the operation takes no such shape, or it does not run on one of the targets.
         NotSupportedError: A shape does not say what the operation needs: build the graph and ask `divergence`.
         GraphTypeError: The kind is not a text, the shape or begin no list of integers, or max_abs no number.
@@ -123,7 +123,7 @@ def check(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, ...
     ((1, 8), (0, 6), inf)
 
     Raises:
-        GraphError: An extent is negative, the begin has another rank or lies outside, or the magnitude is below zero.
+        GraphError: An extent is negative, the begin has another rank or is outside, or the magnitude is below zero.
         GraphTypeError: The shape or the begin is not a list of integers, or the magnitude no number.
     """
     extents = whole_list(shape, ASKED, "shape")

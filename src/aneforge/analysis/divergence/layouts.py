@@ -2,8 +2,8 @@
 
 Passes cut a layer that is too long for a target and join the parts, fold an axis into two, or send a slice through a
 column. What such layers do to single elements is the same, so it is numbered on the whole: a function of single
-elements goes below parts and shapes, parts that lie side by side are joined again, and a reduction sees rows. Elements
-lie in rows, the last axis innermost, so that a part along one axis is a part of every row of a table with two axes.
+elements goes below parts and shapes, parts that are side by side are joined again, and a reduction sees rows. Elements
+are in rows, the last axis innermost, so that a part along one axis is a part of every row of a table with two axes.
 
 Elements that are brought to any other places are known by these places, counted in what they come from at last. That
 costs memory, so transposes by themselves are only remembered; they are looked through where something else is gathered.
@@ -86,7 +86,7 @@ class Layouts:
 
     number: Callable[[Key], int]
     contents: dict[int, Content] = field(default_factory=dict[int, Content])
-    """What lies under a number that stands for another shape."""
+    """What is under a number that stands for another shape."""
     parts: dict[int, tuple[Content, Part]] = field(default_factory=dict[int, tuple[Content, Part]])
     """Of what an element's number is a part."""
     turns: dict[int, tuple[Content, Turn]] = field(default_factory=dict[int, tuple[Content, Turn]])
@@ -241,7 +241,7 @@ def in_whole_rows(part: Part, rows: Rows) -> tuple[Rows, Part] | None:
 
 
 def rows_of(shape: Shape, axes: Sequence[int]) -> Rows | None:
-    """Return how a reduction sees a tensor: what is before its axes, along them, and after; None where they lie apart.
+    """Return how a reduction sees a tensor: what is before its axes, along them, and after; None where they are apart.
 
     Axes of one place count for nothing.
 

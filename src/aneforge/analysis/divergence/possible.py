@@ -1,6 +1,6 @@
 """Which fp16 numbers a value can hold at all: a set of all 65,536 patterns, walked back as far as layers are known.
 
-What a product writes lies on the accumulator's grid, what a function of single elements writes is what it makes of the
+What a product writes is on the accumulator's grid, what a function of single elements writes is what it makes of the
 numbers that can come in, and what moves elements writes no others. Of any other layer its range is known. A set can be
 too large and never too small. It is asked for few values, so nothing is computed before.
 """
@@ -54,7 +54,7 @@ __all__ = ["SQUARED", "Possible", "mask_of"]
 MOST_LAYERS_BACK = 64
 """Layers one after another that are walked back."""
 ZERO_BELOW = 0x8000
-"""The pattern of −0, after which those of all numbers below it lie."""
+"""The pattern of −0, after which those of all numbers below it are."""
 SMALLEST_EXPONENT = -24
 """Of the smallest fp16 number."""
 NO_BIT = 99
@@ -122,7 +122,7 @@ def products_of(first: Mask, second: Mask) -> Mask:
 
 
 def finest(mask: Mask) -> int:
-    """Return the exponent of the grid on which numbers lie."""
+    """Return the exponent of the grid on which numbers are."""
     return int(lowest_bits()[mask].min(initial=NO_BIT))
 
 

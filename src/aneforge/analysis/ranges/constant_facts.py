@@ -19,7 +19,7 @@ __all__ = ["found_once"]
 
 Found = TypeVar("Found")
 FOUND: dict[int, dict[Hashable, object]] = {}
-"""By the identity of arrays that are still in use; views of an array are distinguished by where and how they lie."""
+"""By the identity of arrays that are still in use; views of an array are distinguished by address and strides."""
 
 
 def found_once(values: Array, what: Hashable, find: Callable[[Array], Found]) -> Found:

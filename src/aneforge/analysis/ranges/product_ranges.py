@@ -55,7 +55,7 @@ class Total:
     largest: float
     """The largest magnitude of a single product."""
     axis: int
-    """The axis of the result along which channels lie."""
+    """The axis of the result along which channels are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def sums_of(weight: Known, channel: int) -> WeightSums | None:
 
 
 def sums_along(channel: int, values: Array) -> WeightSums:
-    """Return the sums of weights whose channels lie along an axis; some channels at a time, which caches hold.
+    """Return the sums of weights whose channels are along an axis; some channels at a time, which caches hold.
 
     fp16 numbers are multiples of 2^-24, so float64 sums are exact below 2^29, in any order of their terms.
     """

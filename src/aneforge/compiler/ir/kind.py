@@ -112,5 +112,5 @@ class Kind(Definition):
         return Product(data, weight)
 
     def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
-        """Return where all results of a layer with these attributes lie, before the slots after it."""
+        """Return the interval of all results of a layer with these attributes, before the slots after it."""
         return self.entry.codomain_for(attributes) if self.op else EVERYTHING

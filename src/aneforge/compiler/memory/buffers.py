@@ -1,4 +1,4 @@
-"""Buffers: tensors that lie inside each other taken together, with everything that decides where they can be.
+"""Buffers: tensors that are inside each other taken together, with everything that decides where they can be.
 
 Places in the order of a segment count from 0. A buffer is live from the first write of any tensor in it to the last
 read of any.
@@ -31,7 +31,7 @@ class Buffer:
     """Tensors that share one room."""
 
     root: Value
-    """The tensor in which all others lie."""
+    """The tensor in which all others are."""
     members: tuple[str, ...]
     layout: Layout
     """On chip, as a whole."""
@@ -64,7 +64,7 @@ class Buffers:
     banks: Banks
     order: Sequence[int]
     of: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
-    """The buffer in which each tensor lies."""
+    """The buffer in which each tensor is."""
 
     def __post_init__(self) -> None:
         self.inside = dict(self.folds.inside)
@@ -134,7 +134,7 @@ class Buffers:
                 self.add(root, members)
 
     def by_depth(self, names: Sequence[str]) -> list[str]:
-        """Return tensors so that each comes after the one in which it lies."""
+        """Return tensors so that each comes after the one in which it is."""
         ordered: list[str] = []
         seen: set[str] = set()
         wanted = set(names)

@@ -16,7 +16,7 @@ __all__ = ["OnChip", "on_chip"]
 
 @dataclass(frozen=True, slots=True)
 class OnChip:
-    """One engine's on-chip memory. Buffers lie from its beginning, windows of streams at its end."""
+    """One engine's on-chip memory. Buffers are from its beginning, windows of streams at its end."""
 
     size: int
     banks: Banks

@@ -1,4 +1,4 @@
-"""Checks that a tensor that lies inside another one is where the layer between them would have copied it."""
+"""Checks that a tensor that is inside another one is where the layer between them would have copied it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIEWS = ("reshape", "identity")
 
 
 def check_folds(program: Program, plan: MemoryPlan) -> None:
-    """Check every tensor that lies inside another one.
+    """Check every tensor that is inside another one.
 
     Raises:
         GraphError: It is not where it should be, or not while the other one is there.

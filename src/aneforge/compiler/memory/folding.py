@@ -1,4 +1,4 @@
-"""Tensors that lie inside others: a reshape that moves nothing, the parts of a concat, the inside of a padded tensor.
+"""Tensors that are inside others: a reshape that moves nothing, the parts of a concat, the inside of a padded tensor.
 
 The layer that writes such a tensor writes straight into the other one, and the layer between them has nothing to copy.
 Offsets of tensors are whole banks on chip and whole lines in DRAM, so a part along the width can be folded only where
@@ -32,7 +32,7 @@ __all__ = ["Fold", "FoldKind", "Folds", "Refusal", "copies_nothing", "folds_of",
 
 
 class FoldKind(StrEnum):
-    """Why a tensor lies inside another."""
+    """Why a tensor is inside another."""
 
     VIEW = "view"
     """The same bytes under another shape."""
@@ -44,7 +44,7 @@ class FoldKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A tensor that lies inside another one."""
+    """A tensor that is inside another one."""
 
     kind: FoldKind
     layer: str
@@ -54,12 +54,12 @@ class Fold:
     begin: tuple[tuple[Axis, int], ...]
     """At which place of the other tensor it begins, along the axes where that is not the first."""
     in_dram: bool
-    """It also holds when both lie in DRAM, where lines are longer than banks."""
+    """It also holds when both are in DRAM, where lines are longer than banks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A tensor that does not lie inside another one and nearly could."""
+    """A tensor that is not inside another one and nearly could."""
 
     kind: FoldKind
     layer: str
@@ -72,9 +72,9 @@ class Folds:
     """What is folded in a segment, and what is not."""
 
     inside: Mapping[str, Fold]
-    """By the name of the tensor that lies inside another."""
+    """By the name of the tensor that is inside another."""
     roots: Mapping[str, str]
-    """The tensor in which one lies in the end; one that lies in none is not there."""
+    """The tensor in which one is in the end; one that is in none is not there."""
     refused: tuple[Refusal, ...]
 
 
@@ -85,14 +85,14 @@ def offset_inside(fold: Fold, tensor: TensorType, banks: Banks | None) -> int:
 
 
 def lies_there(folds: Mapping[str, Fold], layer: Layer, name: str) -> bool:
-    """Return whether a tensor already lies where a layer that reads it would copy it."""
+    """Return whether a tensor already is where a layer that reads it would copy it."""
     itself = layer.name
     fold, own = folds.get(name), folds.get(itself)
     return (fold is not None and fold.layer == itself) or (own is not None and own.layer == itself)
 
 
 def copies_nothing(folds: Mapping[str, Fold], layer: Layer, rules: Rules) -> bool:
-    """Return whether a layer has nothing to do, because what it reads lies where its result must."""
+    """Return whether a layer has nothing to do, because what it reads is where its result must."""
     if layer.kind.name != "concat" and layer.kind.name not in rules.free_kinds:
         return False
     return all(isinstance(ref, Value) and lies_there(folds, layer, ref.name) for _, ref in layer.refs())
@@ -109,7 +109,7 @@ class Folder:
     inside: dict[str, Fold] = field(default_factory=dict[str, Fold])
     roots: dict[str, str] = field(default_factory=dict[str, str])
     holding: set[str] = field(default_factory=set[str])
-    """Tensors in which others lie."""
+    """Tensors in which others are."""
     refused: list[Refusal] = field(default_factory=list[Refusal])
 
     def look_at(self, layer: Layer) -> None:
@@ -211,7 +211,7 @@ class Folder:
 
 
 def folds_of(flow: Flow, banks: Banks, rules: Rules) -> Folds:
-    """Return what lies inside what in a segment."""
+    """Return what is inside what in a segment."""
     folder = Folder(flow, rules, banks, ring_values(flow.layers, rules))
     for layer in flow.layers:
         folder.look_at(layer)

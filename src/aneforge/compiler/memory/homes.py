@@ -48,7 +48,7 @@ class Lives:
             self.members.setdefault(root, []).append(member)
 
     def together(self, name: str) -> list[str]:
-        """Return a tensor that lies in no other, and those that lie in it."""
+        """Return a tensor that is in no other, and those that are in it."""
         return [name, *self.members.get(name, ())]
 
     def first_write(self, name: str) -> int:

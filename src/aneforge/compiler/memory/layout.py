@@ -1,4 +1,4 @@
-"""How a tensor lies in a memory: strides in bytes for the engine's axes, on chip in banks and in DRAM in lines.
+"""How a tensor is laid out in a memory: strides in bytes for the engine's axes, on chip in banks and in DRAM in lines.
 
 A row is the elements along the width. On chip a row begins at a multiple of a bank's width and channels follow one
 another (the layout of compiled programs); in DRAM rows begin at multiples of 64 bytes, as every DMA stride does.
@@ -141,7 +141,7 @@ def pack(extents: Extents, element_bits: int, row: int) -> Layout:
 
 @lru_cache(maxsize=4096)
 def dram_layout(tensor: TensorType) -> Layout:
-    """Return how a tensor lies in DRAM.
+    """Return how a tensor is laid out in DRAM.
 
     >>> from aneforge.ops.types import TensorType
     >>> dram_layout(TensorType((1, 3, 8, 40))).strides
@@ -154,7 +154,7 @@ def dram_layout(tensor: TensorType) -> Layout:
 
 @lru_cache(maxsize=8192)
 def on_chip_layout(tensor: TensorType, banks: Banks, *, restrided: bool = False, rows: int | None = None) -> Layout:
-    """Return how a tensor lies on chip; `rows` is how many of its rows are there at a time, all where none is given.
+    """Return how a tensor is laid out on chip; `rows` is how many of its rows are there at a time, by default all.
 
     >>> from aneforge.ops.types import TensorType
     >>> on_chip_layout(TensorType((1, 64, 1, 1)), Banks(64, 16)).size

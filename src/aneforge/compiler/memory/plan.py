@@ -71,13 +71,13 @@ class Allocation:
     """The space in that memory: the chip, the scratch of a segment, an input, an output, a state."""
     offset: int
     size: int
-    """Bytes from the first of the tensor to its last; parts of another tensor may lie in between."""
+    """Bytes from the first of the tensor to its last; parts of another tensor may be in between."""
     strides: Strides
     first: int
     last: int
     """The first and the last step in which it is needed, both counted."""
     root: str
-    """The tensor inside which it lies; itself, if inside none."""
+    """The tensor inside which it is; itself, if inside none."""
     rows: int | None = None
     """So many rows of a chained tensor are there at a time; None for all of it."""
     over: str | None = None
@@ -85,7 +85,7 @@ class Allocation:
     loaded: bool = False
     """It is a copy on chip of what has its room in DRAM."""
     bank_requests: tuple[int, int] | None = None
-    """How often the banks are asked for a column of rows: as the rows would lie without a gap, and as they lie."""
+    """How often the banks are asked for a column of rows: as the rows would be without a gap, and as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class MemoryPlan:
     peak: int
     """The most bytes that are on chip at once, windows of streams included."""
     idle: tuple[str, ...]
-    """Layers without a task: what they would copy lies where it must."""
+    """Layers without a task: what they would copy is where it must."""
     folds: tuple[Fold, ...]
     refused_folds: tuple[Refusal, ...]
     notes: tuple[str, ...]

@@ -93,7 +93,7 @@ class Planner:
             )
         }
         self.roots: dict[str, str] = {}
-        for fold in schedule.folds:  # one that others lie in comes before them, or is a root
+        for fold in schedule.folds:  # one that others are in comes before them, or is a root
             self.roots[fold.value] = self.roots.get(fold.inside, fold.inside)
         self.lives = Lives(program, schedule, self.roots)
         self.residents = {one.value: one for one in schedule.residents if not one.loaded}
@@ -109,7 +109,7 @@ class Planner:
         self.idle = {layer.name for layer in program.layers if copies_nothing(self.folds, layer, rules)}
 
     def root(self, name: str) -> str:
-        """Return the tensor in which one lies in the end; itself, if in none."""
+        """Return the tensor in which one is in the end; itself, if in none."""
         return self.roots.get(name, name)
 
     def result(self) -> MemoryPlan:
@@ -269,7 +269,7 @@ class Planner:
         return max((self.step_of_writer(name), *(self.schedule.step_of[reader.name] for reader in readers)))
 
     def last_use(self, root: str) -> int:
-        """Return the last step in which a tensor in DRAM, or one that lies in it, is needed."""
+        """Return the last step in which a tensor in DRAM, or one that is in it, is needed."""
         if root in self.program.kept:
             return max(len(self.schedule.steps) - 1, 0)
         return self.lives.last_touch(root)

@@ -55,7 +55,7 @@ def moved_axis(slot: Slot, stage: Stage, axis: int, before: TensorType, after: T
 
 
 def epilogue_part(layer: Layer, axis: int, begin: int, size: int) -> Epilogue:
-    """Return the epilogue of a part of a layer along an axis that `axis_behind` finds again.
+    """Return the epilogue of a part of a layer along an axis that `axis_after_epilogue` finds again.
 
     Gains, offsets, scales and zero points that differ along the axis are cut with it; so is the shape of a broadcast.
     """

@@ -24,9 +24,9 @@ __all__ = ["HoistThroughConcat", "fusable_concat"]
 
 
 def fusable_concat(layer: Layer, program: Program, channels: Mapping[str, int | None]) -> bool:
-    """Return whether the parts of a concat can be written where the whole lies, so that it moves nothing.
+    """Return whether the parts of a concat can be written where the whole is, so that it moves nothing.
 
-    The compiler has such a test (IsFusableConcat); what it tests is in no source. Taken here: the parts lie along the
+    The compiler has such a test (IsFusableConcat); what it tests is in no source. Taken here: the parts are along the
     channels, each is written by a layer with slots, and nothing but the concat reads it.
     """
     if layer.kind.name != "concat" or layer.epilogue or layer.flag("interleave"):

@@ -240,7 +240,7 @@ class LegaliseResize(Pass):
 
     With a texture engine the layer stays, and its strategy is `texture`.
 
-    A kernel longer than the small kernels of the target, and results that do not lie evenly, become transposes and 1×1
+    A kernel longer than the small kernels of the target, and results not evenly spaced, become transposes and 1×1
     convolutions by a matrix, axis by axis. A single place is broadcast where the target has a fast path for it. What
     has no form is the compiler's own error. The strategies round differently, so results differ between targets.
     """

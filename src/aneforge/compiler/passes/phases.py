@@ -267,7 +267,7 @@ def repeat_row(row: Constant, times: int) -> Constant:
 
 
 def move_back(make: LayerMaker, x: Ref, phases: Sequence[Phase], allowed: Sequence[int]) -> Ref:
-    """Move the phases of a result from its channels to their places, and cut what lies after the last one."""
+    """Move the phases of a result from its channels to their places, and cut what is after the last one."""
     counts = [phase.results for phase in phases]
     if len(counts) == 2 and counts[0] == counts[1] and counts[0] in allowed:
         moved: Ref = make.add("pixel_shuffle", {"x": x}, {"upscale_factor": counts[0]}, step="shuffled")

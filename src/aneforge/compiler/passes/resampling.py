@@ -1,6 +1,6 @@
 """Resizing as arithmetic: the weights with which each element of an axis enters each result, as integers.
 
-Along one axis a resize is a matrix. Where results lie evenly, so many to every element, its columns are one kernel that
+Along one axis a resize is a matrix. With evenly spaced results, several to an element, its columns are one kernel that
 moves on, and the matrix is a deconvolution of the source, whose ends are repeated. Weights are fractions of one
 denominator; they are held as n / 2^k, which an fp16 weight holds without rounding up to n = 2048, and what is left of
 the denominator is a gain.
@@ -61,7 +61,7 @@ class AxisResize:
 
     @cached_property
     def spacing(self) -> Fraction:
-        """How far results lie apart in the source."""
+        """How far apart results are in the source."""
         match self.sampling:
             case "STRICT_ALIGN_CORNERS" | "ALIGN_CORNERS":
                 return Fraction(self.extent - 1, max(self.count - 1, 1))
@@ -74,7 +74,7 @@ class AxisResize:
 
     @cached_property
     def first(self) -> Fraction:
-        """Where the first result lies, before it is moved into the source."""
+        """Where the first result is, before it is moved into the source."""
         half = Fraction(1, 2)
         match self.sampling:
             case "UNALIGN_CORNERS":
@@ -90,7 +90,7 @@ class AxisResize:
 
     @cached_property
     def places(self) -> list[Fraction]:
-        """Where each result lies in the source."""
+        """Where each result is in the source."""
         last = Fraction(self.extent - 1)
         return [min(last, max(Fraction(0), self.first + place * self.spacing)) for place in range(self.count)]
 
@@ -117,7 +117,7 @@ class AxisResize:
 
     @cached_property
     def kernel(self) -> Kernel | None:
-        """The deconvolution that does the same; None where results do not lie evenly, several to an element."""
+        """The deconvolution that does the same; None where results are not evenly spaced, several to an element."""
         if self.mode == "NEAREST":
             return self.repeating
         factor = 1 / self.spacing if self.spacing else Fraction(0)
@@ -136,7 +136,7 @@ class AxisResize:
 
     def sloping(self, factor: int) -> Kernel:
         """Return the kernel that rises to an element and falls after it, for so many results to an element."""
-        # Result o lies at o / factor + first; element i has the weight 1 − |o / factor + first − i| there, where that
+        # Result o is at o / factor + first; element i has the weight 1 − |o / factor + first − i| there, where that
         # is positive. With o = i · factor + m the weight depends only on m.
         least = math.floor(-factor * (1 + self.first)) + 1
         most = math.ceil(factor * (1 - self.first)) - 1

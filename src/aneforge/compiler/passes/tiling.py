@@ -118,7 +118,7 @@ def full_parts(extent: int, most: int) -> tuple[Part, ...]:
 def cut_layer(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: Target) -> list[Layer]:
     """Return a layer in parts, called by a word and their number, and what joins them.
 
-    The axis must be one that `axis_behind` finds again after the epilogue.
+    The axis must be one that `axis_after_epilogue` finds again after the epilogue.
     """
     make = LayerMaker(layer, target)
     if len(parts) == 1:  # a window that does not read all of a long operand

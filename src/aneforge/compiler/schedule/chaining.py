@@ -51,7 +51,7 @@ class ChainCondition(StrEnum):
     NOT_COISSUED = "not co-issued"
     """Neither runs at the same time as a layer of the other engine."""
     PARTITION = "one partition"
-    """No partition ends between them: what lies on chip does not outlive one."""
+    """No partition ends between them: what is on chip does not outlive one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Layers that run as one task partition: what lies on chip does not outlive it."""
+    """Layers that run as one task partition: what is on chip does not outlive it."""
 
     number: int
     segment: int
@@ -63,7 +63,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """Room on chip that a tensor, and what lies inside it, has for some steps of one partition."""
+    """Room on chip that a tensor, and what is inside it, has for some steps of one partition."""
 
     value: str
     offset: int
@@ -100,7 +100,7 @@ class Schedule:
     """Why a multiply-accumulate and a planar layer that follow each other run together or not."""
     residents: tuple[Resident, ...]
     folds: tuple[Fold, ...]
-    """Tensors that lie inside others."""
+    """Tensors that are inside others."""
     refused_folds: tuple[Refusal, ...]
     notes: tuple[str, ...]
 

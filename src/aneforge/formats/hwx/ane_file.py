@@ -286,7 +286,7 @@ def container_of(file: AneFile) -> Container:
     [('input5', (1, 16, 8, 8)), ('output4', (1, 16, 8, 8))]
 
     Raises:
-        HwxError: A port has rows that the library does not pack, constants lie where no container has them, or a task
+        HwxError: A port has rows that the library does not pack, constants are where no container has them, or a task
             is damaged.
     """
     ports = [find_planned_port(file, FIRST_PORT_BASE + place) for place in range(file.sources + file.destinations)]

@@ -106,7 +106,7 @@ class BlobEntry:
 
 
 class BlobFile:
-    """A weights blob, read where it lies: arrays look into the file's memory and are read-only.
+    """A weights blob, read where it is: arrays look into the file's memory and are read-only.
 
     >>> writer = BlobWriter()
     >>> place = writer.add(np.array([1, 2], np.float16), "fp16")

@@ -1,6 +1,6 @@
 """The nearest elements that MIL's `resize` takes, in text and in packages, which are others than those of the op table.
 
-In the sampling mode DEFAULT, result i of `count` lies at i · extent / count. The op table takes the element at or
+In the sampling mode DEFAULT, result i of `count` is at i · extent / count. The op table takes the element at or
 before that place. MIL takes the nearest: of 2 elements brought to 3, the operator tests that coremltools ships, whose
 expected numbers were run on Core ML, have 0, 1, 1 (`TestResize`), and no other case of theirs tells more. Text is what
 Core ML compiles a package to (`model.mil` in an .mlmodelc), so one operation has one meaning in both: that is inferred,

@@ -200,7 +200,7 @@ def stated_slice(node: Node) -> Objection | None:
     """Object to a slice in numbers that Core ML does not take.
 
     The end of one that runs backwards past the first element, which coremltools counts from the last, is marked. A
-    begin or an end beyond 32 bits, by which files say "to the end", is the largest of 32 bits: both lie beyond the
+    begin or an end beyond 32 bits, by which files say "to the end", is the largest of 32 bits: both are beyond the
     axis.
     """
     shape = operand(node, "x").type.shape

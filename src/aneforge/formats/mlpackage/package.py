@@ -1,6 +1,6 @@
 """An ML package: the model file with its description, the weights blob, and the manifest that names them.
 
-The folder is laid out as coremltools lays it out. It appears whole or not at all: everything is written into a folder
+The folder has the layout that coremltools writes. It appears whole or not at all: everything is written into a folder
 next to it, which is renamed at the end.
 """
 

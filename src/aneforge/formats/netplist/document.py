@@ -94,7 +94,7 @@ class InputEntry:
     dims: Dims
     type: str = "Float16"
     interleave: int = 1
-    """So many channels lie side by side in memory; it changes where elements lie, not which there are."""
+    """So many channels are side by side in memory; it changes where elements are, not which there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True)
 class ConstantEntry:
-    """A constant tensor: where it lies in which weights file."""
+    """A constant tensor: where it is in which weights file."""
 
     symbol: str
     dims: Dims

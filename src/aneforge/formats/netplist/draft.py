@@ -57,7 +57,7 @@ class Laid:
 
     @classmethod
     def of(cls, values: Array) -> Laid:
-        """Return an array laid out; one that lies so already is not copied."""
+        """Return an array laid out; one that has that layout already is not copied."""
         little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
         data = little.reshape(-1).view(np.uint8).data
         return cls(data, hashlib.sha256(data).digest())
@@ -65,7 +65,7 @@ class Laid:
 
 @dataclass(frozen=True, slots=True)
 class DraftConstant:
-    """A constant, laid out as it will lie in its file."""
+    """A constant, laid out as it will be in its file."""
 
     laid: Laid
     dims: Dims
@@ -97,7 +97,7 @@ class Port:
 
 
 class Payload:
-    """A weights file in the making: equal bytes lie in it once."""
+    """A weights file in the making: equal bytes are in it once."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes | memoryview] = []
@@ -105,7 +105,7 @@ class Payload:
         self.places: dict[bytes, int] = {}
 
     def put(self, laid: Laid) -> int:
-        """Return the offset at which an array lies."""
+        """Return the offset at which an array is."""
         if laid.digest not in self.places:
             gap = -self.size % ALIGNMENT
             self.chunks += [bytes(gap), laid.data] if gap else [laid.data]

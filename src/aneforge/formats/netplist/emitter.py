@@ -119,16 +119,16 @@ class Emitter:
     def result(
         self, shape: Sequence[int], axes: Sequence[Dim | None], dtype: str | None = None, stored: str = FLOAT
     ) -> Placed:
-        """Return what a unit is to give: a shape, where its axes lie, and its element type in graph and description."""
+        """Return the result of a unit: its shape, dimensions of its axes, and element type in graph and description."""
         extents = tuple(shape)
         return Placed(
             -1, extents, list_used_dimensions(extents, axes), dtype or layer_table().element_types[stored].dtype, stored
         )
 
-    # Where tensors lie
+    # Dimensions of tensors
 
     def settle(self, value: Held) -> Placed:
-        """Return a value as a symbol, wherever its axes lie."""
+        """Return a value as a symbol, whatever the dimensions of its axes."""
         return value if isinstance(value, Placed) else self.place(value, canonical(value.shape))
 
     def expect_floats(self, *values: Held) -> None:
@@ -156,7 +156,7 @@ class Emitter:
         return self.settle(value)
 
     def place(self, value: Held, axes: Sequence[Dim | None]) -> Placed:
-        """Return a value as a symbol whose axes lie along given dimensions; those of length 1 lie anywhere.
+        """Return a value as a symbol whose axes are along given dimensions; those of length 1 along any.
 
         Raises:
             NotSupportedError: A reshape would have to move elements along the depth.
@@ -207,7 +207,7 @@ class Emitter:
         return self.unit("Transpose", [value], params, replace(value, axes=wanted))
 
     def reshape(self, value: Reshaped, axes: tuple[Dim | None, ...]) -> Placed:
-        """Write a reshape of a tensor without depth, whose axes lie in order before and after.
+        """Write a reshape of a tensor without depth, whose axes are in order before and after.
 
         Raises:
             NotSupportedError: There is depth before or after.
@@ -229,7 +229,7 @@ class Emitter:
     # Shapes that differ
 
     def common_axes(self, shape: tuple[int, ...], *values: Held) -> tuple[Dim | None, ...]:
-        """Return where the axes of a result lie: where those of the values lie, else by default."""
+        """Return the dimensions of a result's axes: those of the values, else the default."""
         chosen: list[Dim | None] = [None] * len(shape)
         for value in values:
             if isinstance(value, Placed):
@@ -265,7 +265,7 @@ class Emitter:
     # Constants
 
     def constant(self, value: Known, axes: tuple[Dim | None, ...]) -> Placed:
-        """Write a constant whose axes lie along given dimensions.
+        """Write a constant whose axes are along given dimensions.
 
         Raises:
             NotSupportedError: A description has no such element type, or an integer is out of its range.

@@ -50,7 +50,7 @@ def dims_of_shape(shape: tuple[int, ...]) -> Dims:
 
 
 class Layer:
-    """A unit, the values of its bottoms, and the files in which its kernel lies."""
+    """A unit, the values of its bottoms, and the files that hold its kernel."""
 
     def __init__(self, unit: Unit, bottoms: Sequence[Value], network: Network, weights: WeightFiles) -> None:
         self.unit = unit
@@ -152,7 +152,7 @@ class Layer:
         return found, [self.axis(dim, found) for dim in dims]
 
     def laid(self, value: Value, dims: Sequence[Dim], what: str) -> Value:
-        """Return a tensor whose axes lie along dimensions, in their order.
+        """Return a tensor whose axes are along dimensions, in their order.
 
         Raises:
             GraphError: It is longer than 1 along another dimension.
@@ -163,7 +163,7 @@ class Layer:
         return self.transposed(flat, [ordered.index(dim) for dim in dims])
 
     def lifted(self, value: Value, dims: Sequence[Dim]) -> Value:
-        """Return a tensor whose axes lie along dimensions in the form that a graph has."""
+        """Return a tensor whose axes are along dimensions in the form that a graph has."""
         order = sorted(range(len(dims)), key=dims.__getitem__)
         extents = dict(zip(dims, value.type.shape, strict=True))
         return self.reshaped(self.transposed(value, order), Dims.of(extents).shape)
@@ -188,7 +188,7 @@ class Layer:
         """Return the constant kernel of a unit out of its weights file.
 
         Raises:
-            GraphError: The unit does not say where it lies, or its file is missing or too short.
+            GraphError: The unit does not say where it is, or its file is missing or too short.
         """
         for key in ("KernelIndex", "KernelOffset"):
             if not self.params.has(key):

@@ -105,7 +105,7 @@ def only(decomposition: str) -> Check:
 
 
 def of_images(decomposition: str) -> Check:
-    """Return the check of a normalisation by channels: three axes lie as one image, whose channels would be rows."""
+    """Return the check of a normalisation by channels: three axes are as one image, whose channels would be rows."""
 
     def check(node: Node) -> Objection | None:
         sequence = node.types[0].rank == 3

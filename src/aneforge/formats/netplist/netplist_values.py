@@ -1,6 +1,6 @@
 """What a tensor of a graph is in a description that is being written.
 
-A graph's tensor has axes, a description's has five dimensions. `Placed` says which dimension every axis lies along, so
+A graph's tensor has axes, a description's has five dimensions. `Placed` says which dimension every axis is, so
 a transpose that only renames axes, or an axis of length 1 that comes or goes, writes nothing. A reshape waits in
 `Reshaped` until someone needs its elements, and a `Known` constant is laid out when it is written.
 """
@@ -36,15 +36,15 @@ __all__ = [
 
 FLOAT = "Float16"
 IMAGE = (Dim.BATCH, Dim.CHANNEL, Dim.HEIGHT, Dim.WIDTH)
-"""Where the axes of an image lie, and, from the right, those of any tensor of fewer axes."""
+"""The dimensions of an image's axes, and, from the right, those of any tensor of fewer axes."""
 MATRIX = (Dim.BATCH, Dim.HEIGHT, Dim.CHANNEL, Dim.WIDTH)
-"""Where the axes of batches of matrices lie: rows along channels, as products and attention have them."""
+"""The dimensions of batches of matrices: rows along channels, as products and attention have them."""
 Axes = tuple[Dim | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A symbol, and the dimension that every axis of its tensor lies along; None for an axis of length 1."""
+    """A symbol, and the dimension of every axis of its tensor; None for an axis of length 1."""
 
     symbol: int
     shape: tuple[int, ...]
@@ -154,7 +154,7 @@ Held = Placed | Reshaped | Known | Places | Truncated
 
 
 def canonical(shape: Sequence[int]) -> tuple[Dim, ...]:
-    """Return where the axes of a tensor lie by default: the last along the width, then height, channel, batch.
+    """Return the default dimensions of a tensor's axes: the last along the width, then height, channel, batch.
 
     >>> [dim.spelling for dim in canonical((5, 7))]
     ['Height', 'Width']
@@ -173,11 +173,11 @@ def canonical(shape: Sequence[int]) -> tuple[Dim, ...]:
             "a tensor of a description has five dimensions", seen=list(shape), limit=5, remedy="merge axes with reshape"
         )
     places = dict(zip(long, canonical([shape[axis] for axis in long]), strict=True))
-    # An axis of length 1 lies anywhere; what is returned for it is not used.
+    # An axis of length 1 has any dimension; what is returned for it is not used.
     return tuple(places.get(axis, Dim.BATCH) for axis in range(rank))
 
 
 def in_order(axes: Sequence[Dim | None]) -> bool:
-    """Return whether axes lie in memory in their own order, none along the depth."""
+    """Return whether axes are in memory in their own order, none along the depth."""
     used = [dim for dim in axes if dim is not None]
     return used == sorted(used) and Dim.DEPTH not in used

@@ -38,7 +38,7 @@ MOST_COPIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A part of a file that something lies in."""
+    """A part of a file that something is in."""
 
     start: int
     end: int
@@ -145,7 +145,7 @@ class WeightFiles:
         return values.astype(dtype.newbyteorder("="), copy=False)
 
     def check_overlaps(self) -> None:
-        """Check that no two things lie in the same bytes, unless in exactly the same.
+        """Check that no two things are in the same bytes, unless in exactly the same.
 
         Raises:
             GraphError: Two overlap.

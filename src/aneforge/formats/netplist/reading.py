@@ -140,7 +140,7 @@ def plain_size(path: Path, place: Location) -> int:
 
 
 def map_files(folder: Path, names: Iterable[str], place: Location) -> Mapping[str, Buffer]:
-    """Return the weights files of a folder that are there, mapped into memory; what lies in others says so.
+    """Return the weights files of a folder that are there, mapped into memory; what is in others says so.
 
     Raises:
         GraphError: A name leads out of the folder, or is not a regular file that can be read.

@@ -32,7 +32,7 @@ class Rounding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The dimensions that the axes of a tensor lie along, in the order of the axes; none where it may lie anywhere.
+    """The dimensions of the axes of a tensor, in the order of the axes; none where any will do.
 
     >>> vectors = Layout.parse("Channel Depth? Height? Width?")
     >>> [dim.spelling for dim in vectors.of_rank(2)]
@@ -51,7 +51,7 @@ class Layout:
         return cls(tuple(Dim.named(name.removesuffix("?")) for name in names), optional)
 
     def of_rank(self, rank: int) -> tuple[Dim, ...] | None:
-        """Return where the axes of a graph's tensor lie, or None if it has too many or too few."""
+        """Return the dimensions of the axes of a graph's tensor, or None if it has too many or too few."""
         left_out = [dim for dim in self.dims if dim in self.optional][: max(len(self.dims) - rank, 0)]
         found = tuple(dim for dim in self.dims if dim not in left_out)
         return found if len(found) == rank else None
@@ -105,7 +105,7 @@ class LayerRow:
     def params_of(
         self, attributes: Mapping[str, object], number: Rounding, dims: Sequence[Dim] = ()
     ) -> dict[str, Parameter]:
-        """Return the parameters that attributes give; `dims` has the dimensions that the named axes lie along.
+        """Return the parameters that attributes give; `dims` has the dimensions of the named axes.
 
         Parameters that nothing gives are left out, and so are optional ones whose attribute is None.
         """

@@ -23,7 +23,7 @@ Scalar = bool | int | float | str
 
 
 class Dim(IntEnum):
-    """A dimension of a tensor, in the order in which elements lie in memory.
+    """A dimension of a tensor, in the order in which elements are in memory.
 
     >>> Dim.CHANNEL.spelling, Dim.named("Width")
     ('Channel', <Dim.WIDTH: 4>)
@@ -95,9 +95,9 @@ class RowEntry(Entry, frozen=True):
     axes: dict[str, str] = {}
     """Parameters that name dimensions, and the attributes that name the axes along them."""
     operands: dict[str, str] = msgspec.field(default_factory=lambda: {"x": ""})
-    """Operands in the order of the bottoms, and where the axes of each lie; nothing: anywhere, all of them alike."""
+    """Operands in the order of the bottoms, and the dimensions of the axes of each; empty: any, the same for all."""
     result: str | None = None
-    """Where the axes of the result lie, if not where those of the first operand do."""
+    """The dimensions of the result's axes, if they are not those of the first operand."""
 
 
 class ParamEntry(Entry, frozen=True):

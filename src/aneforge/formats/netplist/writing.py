@@ -104,10 +104,10 @@ def netplist(
 ) -> Netplist:
     """Return the network description of a graph, of one for a target, or of several graphs as procedures by name.
 
-    `interleave` is how many channels of a port lie side by side in memory: for all ports, or by their names. Without
+    `interleave` is how many channels of a port are side by side in memory: for all ports, or by their names. Without
     `subtract_max` the attention of the engine overflows in fp16, and there is a warning.
 
-    A tensor of fewer axes than four lies along the last of batch, channel, height and width. Operations without a layer
+    A tensor of fewer axes than four is along the last of batch, channel, height and width. Operations without a layer
     are built from others where that means the same; `changes` of the result says which.
 
     >>> import aneforge as af

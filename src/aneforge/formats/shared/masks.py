@@ -19,7 +19,7 @@ __all__ = ["HIDDEN", "add_mask", "leaves_a_key", "repeat_heads"]
 
 HIDDEN = -1e4
 """What is added to the score of a key that is not seen. Its weight, at most e to this power, is 0 in every element type
-as long as scores do not lie nearly as far apart; and half precision holds it, where −infinity makes a row NaN that
+as long as scores are not nearly as far apart; and half precision holds it, where −infinity makes a row NaN that
 sees no key."""
 
 

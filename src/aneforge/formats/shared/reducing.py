@@ -126,7 +126,7 @@ def sort_extremes(emit: Emitter, x: Value, count: int, axis: int, *, largest: bo
 def triangle(
     emit: Emitter, rows: int, columns: int, diagonal: int, *, upper: bool
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return which elements of a matrix lie on a diagonal, or above or below it."""
+    """Return which elements of a matrix are on a diagonal, or above or below it."""
     emit.room(rows, columns)
     right = np.arange(columns) - np.arange(rows)[:, None]
     return right >= diagonal if upper else right <= diagonal

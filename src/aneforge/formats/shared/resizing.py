@@ -33,7 +33,7 @@ SAME_PLACES = 1e-9
 MATRIX_MOST = 2**26
 """Elements of a matrix of weights."""
 TIE = 1e-6
-"""What lies as near to the middle between two elements is a tie: onnxruntime's distance (its issue 28291, and as its
+"""What is as near to the middle between two elements is a tie: onnxruntime's distance (its issue 28291, and as its
 results show: 2⁻²⁰ is a tie, 2⁻¹⁹ is none)."""
 SCALE_ROUNDING = 2**-22
 """How much more than the integer that was meant a product may be, as a part of it: its scale is rounded to 24 bits

@@ -39,7 +39,7 @@ def coordinates(emit: Emitter, indices: Value, axis: int) -> Value:
 
 
 def write_updates(emit: Emitter, x: Value, at: Value, updates: Value, mode: str) -> Value:
-    """Return a tensor with updates written or combined at coordinates, which lie along the last axis."""
+    """Return a tensor with updates written or combined at coordinates, which are along the last axis."""
     return emit.apply("scatter_nd", {"data": x, "indices": at, "updates": updates}, mode=mode)
 
 

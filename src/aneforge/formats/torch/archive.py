@@ -118,7 +118,7 @@ def check_entries(listed: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile
     """Return the entries of an archive by their names without the folder that all of them are in.
 
     Raises:
-        GraphError: There are too many, one is compressed, lies outside of the folder or comes twice, or all together
+        GraphError: There are too many, one is compressed, is outside of the folder or comes twice, or all together
             are larger than the file.
     """
     if not listed:

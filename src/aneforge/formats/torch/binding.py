@@ -169,7 +169,7 @@ def consistent_shape(one: Described, lengths: Mapping[str, int | tuple[int, ...]
 
 
 def check_ranges(symbols: Mapping[Length, int], ranges: Mapping[Length, object]) -> None:
-    """Check that lengths lie within the ranges for which the program was traced.
+    """Check that lengths are within the ranges for which the program was traced.
 
     Raises:
         GraphError: One does not.

@@ -170,7 +170,7 @@ def check_tree(text: str) -> None:
 
 
 def check_payloads(config: object, folder: str, sizes: Mapping[str, int]) -> None:
-    """Check that weights are plain tensors that lie within their files.
+    """Check that weights are plain tensors that are within their files.
 
     Raises:
         GraphError: One is pickled, or is larger than its file.

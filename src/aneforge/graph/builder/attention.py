@@ -1,6 +1,6 @@
 """Attention, and the composites of transformer blocks.
 
-Weights are matrices [out, in], biases [out]. Sequences are matrices [S, D]; heads lie side by side along D. Masks are
+Weights are matrices [out, in], biases [out]. Sequences are matrices [S, D]; heads are side by side along D. Masks are
 added to the scores, so −inf or a large negative number hides a key; they are tensors or arrays.
 """
 

@@ -28,7 +28,7 @@ WEIGHT_TYPES = ("float16", "float32", "float64")
 NO_ARRAYS: tuple[type[object], ...] = (bool, np.bool_, str, bytes, range, complex, type(None))
 """What NumPy would make an array of, and none of floating-point numbers."""
 WEIGHTS_IN_USE: WeakValueDictionary[tuple[object, ...], Dense] = WeakValueDictionary()
-"""Constants by where the array lies that each was made of; the memory may hold other numbers by now."""
+"""Constants by the address of the array that each was made of; the memory may hold other numbers by now."""
 
 
 def build_checked(op: str, operands: Mapping[str, Argument | None], **attributes: object) -> Node:

@@ -146,7 +146,7 @@ def signed(taken: Term | None, mode: str, like: Term) -> Passed:
 
 
 def sliced_from(to: GradientSite, g: Term, x: Term, begin: Term, *, size: int, **_: object) -> Sequence[Passed]:
-    """Return g at the elements of the slice; what lay outside of x has none."""
+    """Return g at the elements of the slice; what was outside of x has none."""
     extent, lines = x.shape[-1], math.prod(x.shape[:-1])
     first = begin.reshape(shape=(1,))
     if first.known is None and extent + size <= EXACT_HALVES:

@@ -2,7 +2,7 @@
 
 A convolution's data get a transposed convolution where the kernel is a constant. A kernel that is computed is rejected
 by MIL for several images, so its data get products with the kernel, put back tap by tap; and the kernel itself gets one
-product of what its windows saw with what comes back. The index of a tap lies before the places, so that nothing that
+product of what its windows saw with what comes back. The index of a tap is before the places, so that nothing that
 is cut apart later begins inside of the width (the older families multiply such a slice by 16, which overflows).
 """
 

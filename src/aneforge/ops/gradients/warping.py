@@ -172,7 +172,7 @@ def cropped(  # noqa: PLR0913 - the operands and attributes of the operation
     sampling_mode: str,
     pad_value: float,
 ) -> Term:
-    """Return what lies in each box, read at the places of a grid; a place beyond the image is the padding."""
+    """Return what is in each box, read at the places of a grid; a place beyond the image is the padding."""
     count, extents = boxes.shape[0], x.shape[2:]
     own = np.arange(count) if x.shape[0] > 1 else np.zeros(count)
     images = x.gather(to.constant(own, "int32") if box_indices is None else box_indices, axis=0)

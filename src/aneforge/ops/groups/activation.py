@@ -210,12 +210,12 @@ def softened_by_channel(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def leaky_codomain(alpha: float) -> Codomain:
-    """Return where a leaky rectifier's results lie."""
+    """Return the interval of a leaky rectifier's results."""
     return EVERYTHING if alpha > 0 else Codomain(low=0.0)
 
 
 def kept_codomain(alpha: float) -> Codomain:
-    """Return where numbers lie that are 0 below alpha."""
+    """Return the interval of numbers that are 0 below alpha."""
     return Codomain(low=min(alpha, 0.0))
 
 
@@ -225,22 +225,22 @@ def at_least_codomain(alpha: float) -> Codomain:
 
 
 def exponential_linear_codomain(alpha: float) -> Codomain:
-    """Return where an exponential linear unit's results lie."""
+    """Return the interval of an exponential linear unit's results."""
     return Codomain(low=min(-alpha, 0.0))
 
 
 def scaled_tangent_codomain(alpha: float, beta: float) -> Codomain:
-    """Return where alpha · tanh lies."""
+    """Return the interval of alpha · tanh."""
     return around_zero(alpha if beta else 0.0)
 
 
 def bounds_codomain(alpha: float, beta: float) -> Codomain:
-    """Return what lies between two bounds."""
+    """Return the interval between two bounds."""
     return Codomain(alpha, beta)
 
 
 def leaky_to_top_codomain(alpha: float, beta: float) -> Codomain:
-    """Return where a leaky rectifier's results lie that end at the top."""
+    """Return the interval of a leaky rectifier's results that end at the top."""
     return Codomain(min(leaky_codomain(alpha).low, beta), beta)
 
 

@@ -52,7 +52,7 @@ def reciprocal_root(x: Array, epsilon: float) -> Array:
 
 
 def reciprocal_root_codomain(epsilon: float) -> Codomain:
-    """Return where 1 over the root lies: without an epsilon that of −0 is −∞."""
+    """Return the interval of 1 over the root: without an epsilon that of −0 is −∞."""
     return FROM_ZERO if epsilon else EVERYTHING
 
 

@@ -53,7 +53,7 @@ def sample_fill_like(chooser: Chooser) -> Sample:
 
 
 def range_length(start: float, end: float, step: float) -> int:
-    """Return how many numbers lie between two, the end not included.
+    """Return how many numbers are between two, the end not included.
 
     >>> range_length(0, 7, 3), range_length(0, 7, -1)
     (3, 0)

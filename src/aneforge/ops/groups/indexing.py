@@ -514,7 +514,7 @@ def one_hot(
 
 
 def one_hot_codomain(*, on_value: float, off_value: float, **_: object) -> Codomain:
-    """Return where the two values lie."""
+    """Return the interval of the two values."""
     return Codomain(min(on_value, off_value), max(on_value, off_value))
 
 

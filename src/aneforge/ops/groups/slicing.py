@@ -39,7 +39,7 @@ def block(shape: tuple[int, ...], begin: tuple[int, ...], size: tuple[int, ...])
     """Return the region of `size` elements from `begin` on; a size of −1 goes to the end.
 
     Raises:
-        GraphError: The region does not lie within the shape.
+        GraphError: The region is not within the shape.
     """
     expect_entries("begin", begin, len(shape), "axis")
     expect_entries("size", size, len(shape), "axis")
@@ -349,7 +349,7 @@ def dynamic_slice_type(x: TensorType, begin: TensorType, *, size: int, backgroun
 
 
 def dynamic_slice(x: Array, begin: Array, *, size: int, background_value: float) -> Array:
-    """Return a slice of the last axis from a computed place on; what lies outside of x is the background."""
+    """Return a slice of the last axis from a computed place on; what is outside of x is the background."""
     places = int(begin.item()) + np.arange(size)
     inside = (places >= 0) & (places < x.shape[-1])
     taken = x[..., np.where(inside, places, 0)]

@@ -155,7 +155,7 @@ def box_ends(boxes: Array, mode: str) -> Array:
 
 
 def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes: Unpack[Cropping]) -> Array:
-    """Resize what lies in each box bilinearly.
+    """Resize what is in each box bilinearly.
 
     Ends of a box are places of elements, both included: it holds last − first + 1 of them, and `grid_points` of that
     extent, counted from the first, are read; a box whose last end is before its first is read backwards. Normalised
@@ -184,7 +184,7 @@ def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes:
 
 
 def within(place: Array, extent: int) -> Array:
-    """Return which places lie from the first element of an axis to its last, but for the rounding of their sums."""
+    """Return which places are from the first element of an axis to its last, but for the rounding of their sums."""
     return (place >= -EDGE) & (place <= extent - 1 + EDGE)
 
 

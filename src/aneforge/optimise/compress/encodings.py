@@ -40,7 +40,7 @@ ROWS_BYTES = 1 << 24
 
 
 def int8_per_channel(weight: Array, *, rows: int = 0, dtype: str = "fp16") -> Int8Affine:
-    """Return a weight as int8 with a scale for every output channel, which lie along the axis `rows`.
+    """Return a weight as int8 with a scale for every output channel, which are along the axis `rows`.
 
     The scale is max|row| / 127, at least 1e-8; numbers are rounded to the nearest, ties to even.
 

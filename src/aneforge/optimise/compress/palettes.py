@@ -1,6 +1,6 @@
 """A few values that stand for many: quantiles to begin with, then Lloyd's algorithm, in one dimension.
 
-In one dimension the elements that are nearest to one value lie between two bounds. So elements are ordered once, with
+In one dimension the elements that are nearest to one value are between two bounds. So elements are ordered once, with
 their running sums, and an iteration looks up fifteen bounds, whatever the size of the weight. The elements of an fp16
 weight are counted instead of ordered: there are only 63,488 finite ones.
 """

@@ -55,7 +55,7 @@ def measure_error(given: Array, exact: Array) -> float:
 
 
 def measure_errors_along(given: Array, exact: Array, axes: tuple[int, ...]) -> Array:
-    """Return the errors of results that lie along some axes: one for every place of the other axes.
+    """Return the errors of results that are along some axes: one for every place of the other axes.
 
     >>> measure_errors_along(np.array([[1.0, 0.5], [np.inf, 1.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]), (0,)).tolist()
     [inf, 0.5]

@@ -181,7 +181,7 @@ def prove_bounds(graph: Graph, target: Target, declared: Mapping[str, Range]) ->
 
 
 def draw_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
-    """Return inputs drawn from ranges: once evenly, and once around the middle, as most inputs lie in theirs."""
+    """Return inputs drawn from ranges: once evenly, and once around the middle, as most inputs are in theirs."""
     random = np.random.default_rng(SEED)
 
     def evenly(one: Range, shape: tuple[int, ...]) -> Array:

@@ -1,7 +1,7 @@
 """The strategy of products of two tensors, and of attention: one tensor is multiplied for all that read it.
 
 Best where it is made, by an operation with a gain slot, from which only movements lead to the product. Attention that
-is one operation is linear in its values, so of its tensors these are multiplied; the sums of its scores lie ahead of a
+is one operation is linear in its values, so of its tensors these are multiplied; the sums of its scores come ahead of a
 softmax, which takes no factor.
 """
 

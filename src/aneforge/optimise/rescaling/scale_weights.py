@@ -64,7 +64,7 @@ class WeightedProduct:
     rows: int | None
     """The axis of the weights that is the output channels; None where one factor serves for all."""
     axis: int
-    """The axis of the result along which those lie."""
+    """The axis of the result along which those are."""
     depth: int
     """Terms of one sum."""
 

@@ -1,6 +1,6 @@
 """Surfaces, and what a chaining request wraps them in: surface objects, buffers with a symbol index, output sets.
 
-A surface here is plain memory: values lie densely, in the element type of the symbol. Real surfaces have rows with
+A surface here is plain memory: values are dense, in the element type of the symbol. Real surfaces have rows with
 strides, which the study did not look at.
 """
 

@@ -5,7 +5,7 @@ description) and its weights becomes a model; the files are written to the model
 loaded; its attributes give every port's strides; ports are IOSurfaces, which a request maps; evaluation runs the
 request. The route is synchronous: it has no events.
 
-Element (b, c, d, h, w) of a port lies at b·BatchStride + d·DepthStride + c·PlaneStride + h·RowStride + 2·w, and values
+Element (b, c, d, h, w) of a port is at b·BatchStride + d·DepthStride + c·PlaneStride + h·RowStride + 2·w, and values
 cross in the order b, c, d, h, w. A view is the surface's own memory; where rows are padded, it has the strides of the
 surface.
 """
@@ -289,9 +289,9 @@ class LoadedModel:
             self.files.append(path)
 
     def layouts(self, which: str, ports: tuple[DevicePort, ...]) -> list[Layout]:
-        """Return where the elements of live inputs or outputs lie, in order.
+        """Return where the elements of live inputs or outputs are, in order.
 
-        Inferred: where the model has no such list, its ports lie without gaps, in the order of the program.
+        Inferred: where the model has no such list, its ports are without gaps, in the order of the program.
         """
         objc = self.device.objc
         attributes = objc.send(self.model, "modelAttributes")
@@ -366,7 +366,7 @@ class InMemoryOperation:
         return self.surfaces[direction, port]
 
     def take(self, port: PortKey, given: Surface) -> None:
-        """Let a port lie on another port's surface.
+        """Let a port be on another port's surface.
 
         Raises:
             UnknownNameError: There is no such port.
@@ -557,7 +557,7 @@ def describe(objc: ObjectiveC, source: Path) -> tuple[int, dict[str, bytes]]:
 
 
 def layout_of(objc: ObjectiveC, entry: int) -> Layout:
-    """Return where the elements of a live port lie."""
+    """Return where the elements of a live port are."""
 
     def number(key: str) -> int:
         held = objc.value(entry, key)

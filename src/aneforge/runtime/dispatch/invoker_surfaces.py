@@ -86,7 +86,7 @@ class Surface:
         """Return the bytes of an output's surface, of so many bytes where that is said: zeros follow the elements.
 
         Raises:
-            InvokerError: The elements do not fit, or no source says where they lie.
+            InvokerError: The elements do not fit, or no source says where they are.
         """
         if self.interleave != 1:
             raise InvokerError(

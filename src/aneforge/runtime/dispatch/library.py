@@ -1,4 +1,4 @@
-"""Where the dispatch library lies, and which interpreter serves it."""
+"""Where the dispatch library is, and which interpreter serves it."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class BlockDescriptor(ctypes.Structure):
 
 
 class BlockLiteral(ctypes.Structure):
-    """A block as compilers lay it out (block ABI of the blocks runtime)."""
+    """A block in the layout of compilers (block ABI of the blocks runtime)."""
 
     _fields_ = (
         ("isa", ctypes.c_void_p),

@@ -42,7 +42,7 @@ REFUSED = -1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a port's bytes lie in the memory that the client shares."""
+    """Where a port's bytes are in the memory that the client shares."""
 
     memory: Array
     offset: int
@@ -76,7 +76,7 @@ class Operation:
     inputs: dict[str, Array]
     outputs: dict[str, Array]
     places: dict[tuple[Direction, str], Place]
-    """Where the ports lie."""
+    """Where the ports are."""
     names: Mapping[str, str]
     """What the program calls a port, by its name in the MIL text, which is the client's."""
     states: Mapping[str, Array] = field(default_factory=dict[str, "Array"])
@@ -85,14 +85,14 @@ class Operation:
         """Run once. Every input is read before an output is written, for the two may be one."""
         given = {self.names[name]: array for name, array in self.inputs.items()}
         found = self.engine.execute({**self.drawn, **given}, self.states)
-        # A value that passes through unchanged still lies in the input's buffer, which an output before it may be.
+        # A value that passes through unchanged still is in the input's buffer, which an output before it may be.
         results = {name: self.apart(found.outputs[self.names[name]]) for name in self.outputs}
         for name, buffer in self.outputs.items():
             np.copyto(buffer, results[name])
         self.states = {name: self.apart(value) for name, value in found.states.items()}
 
     def take(self, direction: Direction, name: str, place: Place) -> None:
-        """Let a port lie in another place."""
+        """Let a port be in another place."""
         is_input = direction is Direction.INPUT
         listed = self.program.inputs if is_input else self.program.outputs
         port = next(port for port in listed if port.name == self.names[name])
@@ -188,7 +188,7 @@ def map_memory(request: Request) -> Array:
 
 
 def places(request: Request, memory: Array) -> dict[str, Place]:
-    """Read where ports lie, by their names.
+    """Read where ports are, by their names.
 
     Raises:
         GraphError: One name is there twice.

@@ -1,4 +1,4 @@
-"""Where the elements of a port lie on a surface (aneforge docs, dispatch backends)."""
+"""Where the elements of a port are on a surface (aneforge docs, dispatch backends)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_SURFACE_BYTES = 65536
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the elements of a port lie on a surface."""
+    """Where the elements of a port are on a surface."""
 
     symbol: str
     extents: tuple[int, ...]

@@ -1,7 +1,7 @@
 """The process that serves the dispatch library: it reads requests from sockets, and runs programs on the engine.
 
 The library (`native/`) starts it with one end of a socket. Over that socket come channels, each served by a thread;
-over a channel come requests, one at a time, each answered. The values of ports never pass through: they lie in memory
+over a channel come requests, one at a time, each answered. The values of ports never pass through: they are in memory
 that both processes have mapped. When the client ends, so does the first socket, and with it this process.
 """
 

@@ -127,7 +127,7 @@ class EmittedFile:
 
 @dataclass(frozen=True, slots=True)
 class EmittedProgram:
-    """What a program became: one file where every layer has a known program, otherwise files of what lies between.
+    """What a program became: one file where every layer has a known program, otherwise files of what is between.
 
     >>> import aneforge as af
     >>> made = emit(af.input((1, 16, 8, 8), name="x").relu().erf(), af.targets.Family.A13)

@@ -1,4 +1,4 @@
-"""Saved programs: one file, versioned, hash-checked, without code in it, weights mapped into memory where they lie.
+"""Saved programs: one file, versioned, hash-checked, without code in it, weights mapped into memory where they are.
 
 | bytes | what |
 | --- | --- |
@@ -282,7 +282,7 @@ def of_chip(program: Program, key: str | None) -> Program:
 
 
 def check_layout(header: Header, body: Array) -> None:
-    """Check that sections lie one after the other, with zeros between, and end where the header says.
+    """Check that sections are one after the other, with zeros between, and end where the header says.
 
     Raises:
         ProgramFileError: They do not.

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 ALIGNMENT = 64
-"""Every section begins at a multiple of it, so that any element type can be read where it lies."""
+"""Every section begins at a multiple of it, so that any element type can be read where it is."""
 DTYPE_NAMES = {dtype: name for name, dtype in numpy_dtypes().items()}
 
 
@@ -147,7 +147,7 @@ def store_part(record: PartRecord, array: Array) -> Array:
 
 
 def read_part(record: PartRecord, body: Array) -> Array:
-    """Return an array from the bytes after the header: read-only, and where it lies unless it is packed.
+    """Return an array from the bytes after the header: read-only, and where it is unless it is packed.
 
     Raises:
         ProgramFileError: Bits are set that belong to no element.

@@ -2,7 +2,7 @@
 
 The real runtime binds a bundle to the identity that compiled it: a child that was spawned from the same binary loads
 it, another binary compiles again, and a forked child cannot use the runtime at all. Here a bundle is a saved program
-with the identity of the process that made it, and tensors lie in files that both processes map into memory.
+with the identity of the process that made it, and tensors are in files that both processes map into memory.
 """
 
 from __future__ import annotations

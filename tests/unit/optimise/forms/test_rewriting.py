@@ -46,7 +46,7 @@ def test_every_function_that_rules_rely_on_gives_what_they_rely_on(target: str) 
 def test_products_with_one_and_sums_with_zero() -> None:
     x = af.input((1, 4))
     assert names(canonical(af.Graph({"y": x.relu() * 1.0 + 0.0}))) == ["input", "relu"]
-    # Behind an input they do something: NaN becomes infinite, −0 becomes 0.
+    # After an input they do something: NaN becomes infinite, −0 becomes 0.
     assert names(canonical(af.Graph({"y": x * 1.0}))) == ["input", "muls"]
     assert names(canonical(af.Graph({"y": x.tanh() + 0.0}))) == ["input", "tanh", "adds"]
     assert names(canonical(af.Graph({"y": x.relu() * 2.0 + 1.0}))) == ["input", "relu", "muls", "adds"]

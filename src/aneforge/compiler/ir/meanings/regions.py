@@ -29,7 +29,7 @@ ALIGNED_HALF_PIXELS = "ALIGN_CORNERS_HALF_PIXELS"
 def slice_type(
     x: TensorType, *, begin: tuple[int, ...], size: tuple[int, ...], step: tuple[int, ...] | None = None
 ) -> TensorType:
-    """Return the type of a region, which must lie within the tensor."""
+    """Return the type of a region, which must be within the tensor."""
     steps = step or (1,) * x.rank
     for name, given in (("begin", begin), ("size", size), ("step", steps)):
         expect_entries(name, given, x.rank, "axis")

@@ -71,7 +71,7 @@ def decode_tasks(words: Words, generation: int, first_words: int | None = None) 
 
 
 def encode_tasks(tasks: Sequence[Task], section: Words = ()) -> tuple[int, ...]:
-    """Return a section with each task at its offset; what lies between them is taken from `section`, else 0."""
+    """Return a section with each task at its offset; what is between them is taken from `section`, else 0."""
     end = max((task.offset // 4 + task.size for task in tasks), default=0)
     words = [int(word) for word in section]
     words += [0] * (end - len(words))
@@ -202,7 +202,7 @@ def read_linked_tasks(section: NDArray[np.uint32], generation: int, first_words:
 
 
 def expect_within(section: NDArray[np.uint32], start: int, size: int) -> None:
-    """Check that a task of so many words lies in the section of tasks.
+    """Check that a task of so many words is in the section of tasks.
 
     Raises:
         HwxError: It does not, or has no words.

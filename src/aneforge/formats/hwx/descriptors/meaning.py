@@ -89,7 +89,7 @@ class Surface:
     depth: int | None
     group: int | None
     interleave: int | None
-    """Channels that lie side by side; None where the generation's format word is not known."""
+    """Channels that are side by side; None where the generation's format word is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def table_section(table: bytes, channels: int) -> bytes:
 
 
 def table_task(extent: Extent, place: TaskPlace, source: Surface, result: Surface, *, kernel_at: int = 0) -> Draft:
-    """Return the task of an activation by a table, which lies at `kernel_at` in the constants."""
+    """Return the task of an activation by a table, which is at `kernel_at` in the constants."""
     streams = table_streams(extent.channels, kernel_at)
     return bypass(extent, place, source, result, operation=COPY, nonlinearity=TABLE, streams=streams)
 
@@ -89,7 +89,7 @@ def reciprocal_sum_task(
 ) -> Draft:
     """Return the task of softmax over channels that adds them with implicit weights of 1 and reads 1/x off its table.
 
-    Operation, weights and table were read (hwx-programs 8.6); where its map lies is that of other convolutions.
+    Operation, weights and table were read (hwx-programs 8.6); its map has the place of that of other convolutions.
     """
     single = replace(extent, channels=1)
     values: Values = {

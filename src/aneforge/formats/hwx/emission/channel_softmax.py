@@ -52,7 +52,7 @@ def channel_softmax_tables(extent: Extent) -> tuple[bytes, bytes]:
 def channel_softmax_tasks(
     extent: Extent, chain: Chain, source: Surface, result: Surface, scratch: Scratch, tables_at: tuple[int, int]
 ) -> tuple[Draft, ...]:
-    """Return the tasks of a softmax over channels; `tables_at` is where its two tables lie in the constants.
+    """Return the tasks of a softmax over channels; `tables_at` is where its two tables are in the constants.
 
     Raises:
         HwxError: The buffers do not fit the chip.

@@ -102,7 +102,7 @@ def from_memory(draft: Draft, source: Surface) -> Draft:
 
 
 def second_source(place: ChainTask) -> Buffer:
-    """Return where the second source of a task lies.
+    """Return where the second source of a task is.
 
     Raises:
         HwxError: The plan has none, which is a fault of the planner's.

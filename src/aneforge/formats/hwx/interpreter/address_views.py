@@ -46,7 +46,7 @@ class View:
     register: str
     """The register that gives its base, for messages."""
     interleave: int = 1
-    """Channels that lie side by side."""
+    """Channels that are side by side."""
 
     @property
     def elements(self) -> int:
@@ -75,7 +75,7 @@ class View:
 
     @property
     def blocks(self) -> Five:
-        """Its extents, with blocks of channels that lie side by side in the place of channels."""
+        """Its extents, with blocks of channels that are side by side in the place of channels."""
         groups, channels, depth, height, width = self.extents
         return groups, -(-channels // self.interleave), depth, height, width
 

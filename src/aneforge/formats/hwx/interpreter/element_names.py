@@ -1,4 +1,4 @@
-"""Names of elements, and the tensors that names make: how what a task reads follows from where it lies.
+"""Names of elements, and the tensors that names make: what a task reads, from where it is.
 
 When a container is read as a graph, memory holds the name of each element in the place of its bits: which value it is
 of, and which of its elements. Moving bits moves names. What a task reads is then a value, a part of one with its axes
@@ -153,7 +153,7 @@ class ValueTable:
         """Return parts of one tensor side by side along an axis.
 
         Raises:
-            HwxError: They lie in another way.
+            HwxError: They are laid out in another way.
         """
         for axis in range(names.ndim):
             steps = np.diff(np.moveaxis(names, axis, -1).reshape(-1, names.shape[axis])[0])
@@ -167,7 +167,7 @@ class ValueTable:
         """Return tensors side by side along an axis, or in rows and columns.
 
         Raises:
-            HwxError: They lie in another way.
+            HwxError: They are laid out in another way.
         """
         numbers = names >> ELEMENT_BITS
         bounds = [bounds_along(numbers, axis) for axis in range(names.ndim)]

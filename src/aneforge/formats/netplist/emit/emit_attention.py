@@ -38,7 +38,7 @@ def softmax(call: Call) -> Held:
     to, axis = call.to, call.axis()
     x = to.floats(call.x)
     dim = x.axes[axis]
-    if dim is None:  # an axis of length 1 lies anywhere that is free
+    if dim is None:  # an axis of length 1 takes any free dimension
         dim = next((free for free in (canonical(x.shape)[axis], *Dim) if free not in x.axes), None)
     if dim is None:
         raise to.refuse(
@@ -134,7 +134,7 @@ def attention(call: Call) -> Held:
 
 
 def matrix_axes(rank: int) -> tuple[Dim, ...]:
-    """Return where batches of matrices lie; a rank above 4 has leading axes of length 1."""
+    """Return the dimensions of batches of matrices; a rank above 4 has leading axes of length 1."""
     return (Dim.BATCH,) * max(rank - len(MATRIX), 0) + MATRIX[max(len(MATRIX) - rank, 0) :]
 
 

@@ -106,10 +106,10 @@ def broadcast(call: Call) -> Held:
 
 
 def axis_along(shape: Sequence[int], axis: int, dim: Dim) -> list[Dim]:
-    """Return where axes lie by default, but for one that lies along a given dimension; what lay there is moved.
+    """Return the default dimensions of axes, but with a given dimension for one; the axis that had it is moved.
 
     Raises:
-        NotSupportedError: There is no dimension left for what lay there.
+        NotSupportedError: There is no dimension left for the axis that had it.
     """
     axes = list(canonical(shape))
     old, axes[axis] = axes[axis], dim

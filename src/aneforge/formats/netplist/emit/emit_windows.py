@@ -24,7 +24,7 @@ __all__ = ["WINDOWS"]
 
 
 def image_axes(rank: int) -> tuple[Dim, ...]:
-    """Return where the axes of images lie: batch, channels, then the last of depth, height and width."""
+    """Return the dimensions of the axes of images: batch, channels, then the last of depth, height and width."""
     return Dim.BATCH, Dim.CHANNEL, *SPATIAL[len(SPATIAL) - (rank - 2) :]
 
 

@@ -52,7 +52,7 @@ def write_row(call: Call, **changed: object) -> Placed:
 
 
 def axes_of(call: Call, row: LayerRow, layout: Layout, rank: int) -> tuple[Dim, ...]:
-    """Return where the axes of a tensor lie.
+    """Return the dimensions of the axes of a tensor.
 
     Raises:
         NotSupportedError: The layer takes fewer.

@@ -40,7 +40,7 @@ def read_row(layer: Layer) -> Value:
 
 
 def read_anywhere(layer: Layer, row: LayerRow) -> Value:
-    """Return an operation whose tensors lie anywhere: one, or two of one shape."""
+    """Return an operation whose tensors have any dimensions: one, or two of one shape."""
     if len(row.operands) > 1:
         return layer.build(row.op, pair(layer), **row.attributes_of(layer.unit.params))
     x, _ = layer.along(*row.dims_of(layer.unit.params))

@@ -168,7 +168,7 @@ def padded(layer: Layer, x: Value, pads: tuple[int, ...]) -> Value:
 
 
 def cross_correlation(layer: Layer) -> Value:
-    """Return the sums of products of a template, which lies in one row, with every window of one channel."""
+    """Return the sums of products of a template, which is in one row, with every window of one channel."""
     x, template = layer.bottoms
     height, width = layer.params.integer("TemplateHeight"), layer.params.integer("TemplateWidth")
     layer.expect_one(Dim.BATCH, Dim.CHANNEL, Dim.DEPTH, what="the image")

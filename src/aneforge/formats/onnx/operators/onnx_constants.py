@@ -142,7 +142,7 @@ def mel_weights(call: Call) -> Value:
 def mel_edges(bands: int, low: float, high: float) -> Array:
     """Return the edges of bands of equal width on the mel scale, in hertz.
 
-    There are bands + 2 edges, and ONNX's cases divide the range by as many, so that the last lies a step below the top.
+    There are bands + 2 edges, and ONNX's cases divide the range by as many, so that the last is a step below the top.
     """
     first, last = (2595 * math.log10(1 + edge / 700) for edge in (low, high))
     scale = first + np.arange(bands + 2) * (last - first) / (bands + 2)

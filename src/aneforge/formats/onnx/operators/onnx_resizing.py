@@ -194,7 +194,7 @@ def extrapolate(call: Call, x: Value, alongs: dict[int, Along], reading: Reading
     call.emit.room(*(along.count for along in alongs.values()))
     beyond = np.zeros((1,) * x.type.rank, np.bool_)
     for axis, along in alongs.items():
-        points = reading.points(along, np.float32)  # what lies beyond by a rounding does so in onnxruntime too
+        points = reading.points(along, np.float32)  # what is beyond by a rounding is so in onnxruntime too
         outside = (points < 0) | (points > along.extent - 1)
         beyond = beyond | outside.reshape([-1 if one == axis else 1 for one in range(x.type.rank)])
     if not beyond.any():

@@ -46,7 +46,7 @@ def attention(call: Call) -> tuple[Held, ...]:
 
 @operator("MultiHeadAttention", domain=RUNTIME_DOMAIN)
 def multi_head_attention(call: Call) -> tuple[Held, ...]:
-    """Convert attention of queries to keys and values, which may lie together in one tensor."""
+    """Convert attention of queries to keys and values, which may be together in one tensor."""
     query, key, value = three_of(call)
     if call.optional(3) is not None:
         query, key, value = bias(call, (query, key, value))

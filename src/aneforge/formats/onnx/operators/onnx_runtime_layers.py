@@ -151,7 +151,7 @@ def layer_normalised(call: Call, x: Value, scale: Value, bias: Value | None) -> 
 
 @operator("GroupNorm", domain=RUNTIME_DOMAIN)
 def group_norm(call: Call) -> Value:
-    """Convert normalisation of groups of channels, which may lie after, and x · sigmoid(x) after it."""
+    """Convert normalisation of groups of channels, which may be after, and x · sigmoid(x) after it."""
     x = channels_first(call, call.value(0), "channels_last")
     result = call.standard(
         "GroupNormalization",
@@ -166,7 +166,7 @@ def group_norm(call: Call) -> Value:
 
 
 def channels_first(call: Call, x: Value, attribute: str) -> Value:
-    """Return a tensor with channels in front of the places, where an attribute says that they lie after."""
+    """Return a tensor with channels in front of the places, where an attribute says that they are after."""
     return call.emit.moved(x, -1, 1) if call.flag(attribute) else x
 
 
@@ -201,7 +201,7 @@ def embed_norm(call: Call) -> tuple[Held, ...]:
 
 @operator("FusedMatMul", "TransposeMatMul", domain=RUNTIME_DOMAIN)
 def fused_matmul(call: Call) -> Value:
-    """Convert alpha times a product of matrices, which are transposed, or lie around their batches, as asked."""
+    """Convert alpha times a product of matrices, which are transposed, or are around their batches, as asked."""
     emit = call.emit
     left = turn(call, call.value(0), "A")
     right = turn(call, call.value(1), "B")
@@ -210,7 +210,7 @@ def fused_matmul(call: Call) -> Value:
 
 
 def turn(call: Call, x: Value, which: str) -> Value:
-    """Return an operand as [batches, rows, columns]: rows may lie in front of the batches, and both be exchanged."""
+    """Return an operand as [batches, rows, columns]: rows may be in front of the batches, and both be exchanged."""
     batches = f"transBatch{which}"
     if x.type.rank < 2:
         return x

@@ -153,7 +153,7 @@ def quantised_convolution(call: Call) -> Value:
     """Convert a convolution; weights are laid out as ONNX's own, whatever the data are.
 
     Raises:
-        UnsupportedNodeError: Channels lie after.
+        UnsupportedNodeError: Channels are after.
     """
     if call.flag("channels_last"):
         raise UnsupportedNodeError(

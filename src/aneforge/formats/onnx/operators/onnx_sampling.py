@@ -180,7 +180,7 @@ def aligned(call: Call, bounds: Value, images: Value, size: Pair, ratios: Pair, 
     cells = (count, channels, size[0], ratios[0], size[1], ratios[1])
     if mode == "avg":
         return emit.reduce("reduce_mean", emit.reshape(gather_taps(emit, chosen, taps), cells), (3, 5), keep=False)
-    # The largest is that of the weighted neighbours, not of what lies between them: so ONNX's cases have it.
+    # The largest is that of the weighted neighbours, not of what is between them: so ONNX's cases have it.
     terms = [gather_taps(emit, chosen, [[row], [column]]) for row, column in product(*taps)]
     largest = reduce(lambda one, other: emit.binary("maximum", one, other), terms)
     return emit.reduce("reduce_max", emit.reshape(largest, cells), (3, 5), keep=False)

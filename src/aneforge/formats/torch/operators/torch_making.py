@@ -192,7 +192,7 @@ def elements(call: Call) -> int:
 
 @operator("sym_stride", "stride")
 def stride(call: Call) -> int:
-    """Convert how far apart two neighbours of an axis lie: a graph's tensors are in order."""
+    """Convert how far apart two neighbours of an axis are: a graph's tensors are in order."""
     x = call.value("self")
     return math.prod(x.type.shape[call.axis("dim", x.type.rank) + 1 :])
 

@@ -1,4 +1,4 @@
-"""Operators that put elements in order, or count where they lie."""
+"""Operators that put elements in order, or count where they are."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def median(call: Call) -> Value:
 
 @operator("searchsorted", "bucketize")
 def search(call: Call) -> Value:
-    """Convert the place at which a value would go into a row in order: how many elements lie before it."""
+    """Convert the place at which a value would go into a row in order: how many elements are before it."""
     emit = call.emit
     row_name, value_name = ("sorted_sequence", "self") if call.operator == "searchsorted" else ("boundaries", "self")
     rows = call.value(row_name)
@@ -107,7 +107,7 @@ def search(call: Call) -> Value:
 
 @operator("histc")
 def histogram(call: Call) -> Value:
-    """Refuse a histogram between the extremes of the data; with given ones count what lies in each part."""
+    """Refuse a histogram between the extremes of the data; with given ones count what is in each part."""
     x, emit = call.value("self"), call.emit
     low, high, bins = float(call.number("min")), float(call.number("max")), call.integer("bins")
     if low >= high:

@@ -29,7 +29,7 @@ ENABLED = "fake_quant_enabled"
     "fake_quantize_per_channel_affine_cachemask", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 )  # fmt: skip
 def fake_quantised(call: Call) -> Value | tuple[Value, Value]:
-    """Convert numbers rounded to steps of a scale; with a mask, also which of them lie within the range."""
+    """Convert numbers rounded to steps of a scale; with a mask, also which of them are within the range."""
     x, emit = call.value("self"), call.emit
     masked = "cachemask" in call.operator
     if ENABLED in call.arguments and not np.all(call.expect_known(ENABLED, "whether it is enabled")):

@@ -37,7 +37,7 @@ class Nearest(Reading):
 
     All of them multiply by the elements for each result, and round the place to single precision. The kernel of small
     images takes a length that stays or doubles as such, whatever the factor; the other one takes half an element off
-    before it rounds, and adds it after that. This is what results of PyTorch 2.13 show for tensors laid out plainly, on
+    before it rounds, and adds it after that. This is what results of PyTorch 2.13 show for tensors of plain layout, on
     processors that multiply and add in one step. With their channels last, larger ones are read as small images are.
     """
 
