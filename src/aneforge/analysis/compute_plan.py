@@ -103,7 +103,7 @@ def read_plan(graph: Graph, tools: CoreMlTools) -> tuple[Planned, ...]:
 
     Raises:
         NotSupportedError: Core ML has no form of an operation.
-        NoDataError: Core ML compiled the package into something else than a program.
+        NoDataError: Core ML compiled the package into something other than a program.
     """
     from aneforge.formats.mlpackage.package import save_mlpackage  # noqa: PLC0415 - imports coremltools
 

@@ -110,7 +110,7 @@ class MachineEntry(Entry, frozen=True):
 
 
 class CallEntry(Entry, frozen=True):
-    """A chip of which whole networks were measured and no single layers: the time of one call is all they tell."""
+    """A chip of which whole networks were measured and no single layers: the time of one call is all that they show."""
 
     dispatch: float
     rows: int

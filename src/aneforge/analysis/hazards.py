@@ -178,7 +178,7 @@ def name_of(layer: Layer, places: Mapping[Location, frozenset[str]]) -> str:
 def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Hazard]:
     """Return the operations that overflow inside where their results would not: rebuilt ones, and roots of squares.
 
-    What only moves elements is left out, but for resizes: no target builds it of arithmetic, and layers show the crop.
+    What only moves elements is left out, except resizes: no target builds it from arithmetic, and layers show the crop.
     """
     rebuilt = [
         node
@@ -212,7 +212,7 @@ def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Ha
 def range_hazards(graph: Graph, program: Program) -> list[Hazard]:
     """Return what reads inputs themselves and passes an edge for some within their promises, if all promise one.
 
-    Farther inside, intervals are wider than what can come there: `ranges` says what is possible as far as they tell.
+    Farther inside, intervals are wider than what can come there: `ranges` says what is possible within them.
     """
     promises = read_promises(graph)
     inputs = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["PrecisionReport", "RiskyNode", "precision_risk"]
 
 MANY = 64
-"""A difference of two tensors of at least so many elements is named (aneforge docs, precision risk)."""
+"""A difference of two tensors of at least this many elements is named (aneforge docs, precision risk)."""
 FATAL = (Edge.FP16, Edge.ACCUMULATOR, Edge.CROP, Edge.INT8)
 """Edges after which values are infinite."""
 LONGEST_GROUP = 65536

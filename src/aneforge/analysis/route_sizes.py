@@ -147,7 +147,7 @@ def pairs_of(
 
 
 def publication_of(figure: RouteFigure) -> tuple[str, str]:
-    """Return what tells publications apart: the source, and how it was measured."""
+    """Return what distinguishes publications: the source, and how it was measured."""
     return figure.evidence.source, figure.evidence.note
 
 

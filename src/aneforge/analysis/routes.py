@@ -116,7 +116,7 @@ class RouteEntry(Entry, frozen=True):
 
 
 class BackendEntry(Entry, frozen=True):
-    """A backend that computes on the machine at hand."""
+    """A backend that computes on this machine."""
 
     device: str
     status: RouteStatus
@@ -136,7 +136,7 @@ class RoutesFile(Entry, frozen=True):
     assumed: str
     """The route that predictions assume."""
     warn_below: float
-    """A program that is predicted to take at most so many dispatches is warned about."""
+    """A program that is predicted to take at most this many dispatches is warned about."""
     compared: ComparedEntry
     production: ComparedEntry
     """The size that the comparison of evaluations calls production."""
@@ -145,7 +145,7 @@ class RoutesFile(Entry, frozen=True):
 
 
 class FigureEntry(Entry, frozen=True):
-    """One published time, the least and the most of it, or several by what tells them apart."""
+    """One published time, the least and the most of it, or several by what distinguishes them."""
 
     route: str
     milliseconds: float | tuple[float, float] | dict[str, float]
@@ -195,7 +195,7 @@ class RouteFigure:
     withdrawn: bool
     """Its authors took it back."""
     variants: tuple[tuple[str, float], ...] = ()
-    """Where several times were published: each in microseconds, with what tells it apart."""
+    """Where several times were published: each in microseconds, with what distinguishes it."""
 
     @property
     def where(self) -> str:

@@ -94,7 +94,7 @@ class LayerWork:
     """`unknown` where it is not measured whether the target uses it; it is then priced as the direct form."""
     weight_bytes: int
     aliased: bool
-    """It has so many input channels that its weights were seen to be read slowly, on some chips."""
+    """Its number of input channels is one with which weights were seen to be read slowly, on some chips."""
     reread_bytes: int
     """Activations read from DRAM again: for the next part of the weights, by a later part of a split layer, or where
     tiles of a result share rows."""

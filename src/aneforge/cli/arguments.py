@@ -339,7 +339,7 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
     except OSError as error:
         raise GraphError("the inputs cannot be read", location=place, seen=error.strerror or error) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        # NumPy answers arrays of objects with the advice to load them all the same, which would run what they hold.
+        # NumPy answers arrays of objects with the advice to load them anyway, which would run what they hold.
         seen = "arrays of objects" if "allow_pickle" in str(error) else error
         raise GraphError("the file is not an .npz archive of arrays", location=place, seen=seen) from None
 

@@ -38,7 +38,7 @@ def demo(
     """Show the main job: one network on three chips, why it fails on one, and what only exact bits show.
 
     With a name it checks an embedded model, real shapes with drawn weights. Some of them fall off older chips on
-    purpose, so the exit code is 0 all the same.
+    purpose, so the exit code is still 0.
 
     Examples:
     aneforge demo

@@ -64,7 +64,7 @@ def trace_show(
 
 
 def show_path(path: str) -> str:
-    """Return the end of a path that tells programs apart: the folder is named by their content.
+    """Return the end of a path that distinguishes programs: the folder is named by their content.
 
     >>> show_path("/tmp/ab12/model.mil")
     'ab12/model.mil'

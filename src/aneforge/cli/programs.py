@@ -243,7 +243,7 @@ def run(
 
 
 def statistics(array: Array) -> str:
-    """Return a few numbers that tell one array from another."""
+    """Return a few numbers that distinguish arrays."""
     import numpy as np  # noqa: PLC0415 - loaded when it is needed
 
     if not array.size:

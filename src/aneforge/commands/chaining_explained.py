@@ -133,7 +133,7 @@ def explain_part(name: str) -> Explanation:
 
 
 def selectors_of_classes() -> Iterator[tuple[str, str]]:
-    """Yield every selector with its class, but for that which every class has."""
+    """Yield every selector with its class, except for that which every class has."""
     for name, one in study().classes.items():
         selectors = (one.factory, *(method.selector for method in one.methods))
         yield from ((name, selector) for selector in selectors if selector != "-init")

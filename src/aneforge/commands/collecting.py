@@ -291,12 +291,12 @@ def list_measured_backends() -> tuple[Backend, ...]:
 
 
 def is_client(status: BackendStatus) -> bool:
-    """Tell whether a backend can run here and hands programs to something else than this package."""
+    """Return whether a backend can run here and passes programs to something other than this package."""
     return status.available and not isinstance(choose_backend(status.name), SoftwareBackend)
 
 
 def reaches_device(status: BackendStatus) -> bool:
-    """Tell whether a backend that can run here reaches a device: only macOS has the frameworks that do."""
+    """Return whether a backend that can run here reaches a device: only macOS has the frameworks that do."""
     return sys.platform == "darwin" and is_client(status)
 
 
@@ -459,7 +459,7 @@ def reduction_input(draw: Draw, shape: tuple[int, ...]) -> Array:
 
     `normal` is a normal distribution; `spread` is one times powers of two from -6 to 6, so that small terms meet large
     sums; `marked` has ones, and one 2,048 in each row, further right in every row: what is added to it in fp16 is lost
-    until ones have been added to one another, so that the sums tell the order.
+    until ones have been added to one another, so that the sums show the order.
 
     >>> reduction_input(Draw("marked", 0), (2, 4)).tolist()
     [[2048.0, 1.0, 1.0, 1.0], [1.0, 1.0, 2048.0, 1.0]]

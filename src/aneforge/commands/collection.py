@@ -160,7 +160,7 @@ class Door(Entry, frozen=True):
     reason: Text
     """Why it cannot run here; empty where it can."""
     reaches_device: bool
-    """It can run here and hands programs to a framework of macOS; elsewhere, software is what a client reaches."""
+    """It can run here and passes programs to a framework of macOS; elsewhere, software is what a client reaches."""
     measured: bool
     """The other files have readings of it."""
 
@@ -225,7 +225,7 @@ class Collection:
 
 
 class Head(msgspec.Struct):
-    """What tells a manifest from other JSON."""
+    """What distinguishes a manifest from other JSON."""
 
     format: str
     version: int

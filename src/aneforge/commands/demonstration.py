@@ -84,7 +84,7 @@ def demonstrated(
 
 
 def tell_story(*, progress: Callable[[str, int, int], None] | None = None) -> Story:
-    """Return what the demonstration tells: one network, three chips, and what only exact arithmetic shows.
+    """Return what the demonstration shows: one network, three chips, and what only exact arithmetic shows.
 
     >>> story = tell_story()
     >>> [one.runs for one in story.shown], [one.value for one in story.slices], {one.exactness for one in story.slices}

@@ -85,7 +85,7 @@ def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
     """Warn of values that are NaN, or finite as they are given and infinite in fp16."""
     if not is_float(wanted.dtype) or not value.size:
         return
-    numbers = value.astype(np.float64)  # of which NumPy tells what is finite, whatever the type
+    numbers = value.astype(np.float64)  # for which NumPy can say what is finite, whatever the type
     with np.errstate(over="ignore"):
         warn_of_infinities(f"input {name!r}", numbers, numbers.astype(np.float16))
     count = int(np.count_nonzero(np.isnan(numbers)))

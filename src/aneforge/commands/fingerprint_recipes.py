@@ -75,7 +75,7 @@ class Experiment:
 
 
 def half(values: Array) -> Array:
-    """Return what the host hands over: fp16, rounded as NumPy rounds."""
+    """Return what the host passes: fp16, rounded as NumPy rounds."""
     return values.astype(np.float16)
 
 

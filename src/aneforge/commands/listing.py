@@ -59,7 +59,7 @@ class RouteRow:
     calls: str
     """Microseconds of one call that computes next to nothing, over all chips; empty where nothing was published."""
     other_costs: str
-    """What making a program ready, or handing over a tensor, was published to take; empty where nothing was."""
+    """What making a program ready, or passing a tensor, was published to take; empty where nothing was."""
 
 
 def list_targets(which: str = "all") -> tuple[TargetRow, ...]:

@@ -1,7 +1,7 @@
 """Places that are to be written: looked at before the work is done for them, and one sentence where writing fails.
 
 A file takes its place by being renamed, so that nothing reads half of one; it keeps the permissions of the one that was
-there, and one that is read-only stays. What is no file cannot be renamed over: a pipe or a device is written to as it
+there, and one that is read-only stays. Only a file can be replaced by renaming: a pipe or a device is written to as it
 is, and a link stays a link, even one to a file that is not there yet.
 """
 

@@ -1,7 +1,7 @@
 """What fp16 does to a model: found from the operations, bounded by ranges, or seen in sample values.
 
 Intervals bound values from above, and widely: that no edge is passed is a proof for all inputs within the ranges, that
-one can be passed is none. How many bits small products lose is no question of upper bounds: only samples show it.
+one can be passed is none. How many bits small products lose is not a question of upper bounds: only samples show it.
 Without ranges or samples nothing is known of magnitudes, and the answer says so: only operations that lose precision
 whatever comes in are named then.
 """
@@ -153,7 +153,7 @@ class Risks:
             findings += made
             reasons.append(f"{view.said(words[-1])}{first}")
         if worst_word(words) == NONE and self.unseen.word == LOSS:
-            words.append(LOSS)  # edges tell nothing of what long sums of signed numbers lose
+            words.append(LOSS)  # edges say nothing about what long sums of signed numbers lose
             reasons.append(self.unseen.reason)
         return Risk(worst_word(words), "; ".join(reasons), tuple(findings))
 

@@ -94,7 +94,7 @@ class TargetWriter:
     def report(self, chosen: Place, verdict: Preflight, made: Made) -> TargetReport:
         """Return the report of one target."""
         statuses = tuple(str(one.status) for one in verdict.reports)
-        # An input is no operation that is native; one that is too large is counted as what it is.
+        # An input is not an operation that is native; one that is too large is counted as what it is.
         counted = [
             one for one, node in zip(statuses, self.nodes, strict=True) if one != Status.NATIVE or is_operation(node)
         ]

@@ -1,4 +1,4 @@
-"""What no source says and is decided all the same: `data/decisions.toml`, each entry with its reason.
+"""What no source says and is decided nevertheless: `data/decisions.toml`, each entry with its reason.
 
 A decision that depends on the target belongs into the target's data instead.
 """

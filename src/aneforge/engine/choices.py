@@ -62,15 +62,15 @@ class AdderChoice(Entry, frozen=True):
 
     evidence: Evidence
     chain: int = 0
-    """So many neighbours are added one after another; 0 where sums are added in groups and a tree."""
+    """How many neighbours are added one after another; 0 where sums are added in groups and a tree."""
     times: int = 0
-    """So many times over: sums of chains are the neighbours of the next ones."""
+    """How many times over: sums of chains are the neighbours of the next ones."""
     bits: int = 0
     """Significant bits to which every addition of a chain is rounded."""
     group: int = 1
-    """So many neighbours are added at a time, the sum rounded once to fp16."""
+    """How many neighbours are added at a time, the sum rounded once to fp16."""
     tree: int = 1
-    """So many of those are added two by two, each sum rounded to fp16."""
+    """How many of those are added two by two, each sum rounded to fp16."""
     window: int = 0
     """Bits of the window into which the terms of a sum are cut, counted from the largest one; 0 for no window."""
 

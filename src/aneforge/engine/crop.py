@@ -1,4 +1,4 @@
-"""Slices: bit copies, but for the fixed-point crop that some targets send width slices through.
+"""Slices: bit copies, except for the fixed-point crop that some targets send width slices through.
 
 Where the target's `width_slice_crop_x16` is set, a slice that begins inside the last axis passes the engine times 16 in
 fp16: from 4,096 on that overflows, so magnitudes up to 4,094 come out as they went in and larger ones infinite

@@ -100,8 +100,8 @@ class Arithmetic:
     def compute(self, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
         """Return the results: fp16 for real numbers, integers and bool in their own types.
 
-        Operands are of fp16, integers or bool. Those of wider floating types are handed over by the host, which
-        rounds ties to even, but for casts and constants that are folded. Attributes that are left out have defaults.
+        Operands are of fp16, integers or bool. Those of wider floating types are passed by the host, which
+        rounds ties to even, except for casts and constants that are folded. Attributes that are left out have defaults.
 
         >>> from aneforge.targets import Family, resolve
         >>> addition = arithmetic("add", resolve(Family.A13))

@@ -49,7 +49,7 @@ def number(value: float) -> float:
 
 
 def host_fp16(values: Array) -> Array:
-    """Return numbers as the host hands them over: fp16, ties to even, as NumPy rounds.
+    """Return numbers as the host passes them: fp16, ties to even, as NumPy rounds.
 
     >>> host_fp16(np.array([2049.0])).tolist()
     [2048.0]

@@ -5,7 +5,7 @@ sent to every worker once; one that joins late fetches it from another. As many 
 busy, so that memory does not grow with the data. A shard whose worker dies is run by another; one that ends several
 workers in turn is given up and reported, and the rest goes on.
 """
-# distributed is an extra whose types do not tell synchronous answers from those that are awaited:
+# distributed is an extra whose types do not distinguish synchronous answers from those that are awaited:
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportMissingTypeArgument=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -96,7 +96,7 @@ class Cluster:
                     threads_per_worker=threads_for(self.workers),
                     processes=True,
                     dashboard_address=":0",
-                    silence_logs=logging.CRITICAL,  # what a worker says when its scheduler ends first is no error
+                    silence_logs=logging.CRITICAL,  # what a worker says when its scheduler ends first is not an error
                 ) as local,
                 distributed.Client(local, set_as_default=False) as client,
             ):
@@ -240,7 +240,7 @@ def build_failed_shard(shard: Shard, reason: str) -> FailedShard:
 
 
 def expect_one_version(client: Client) -> None:
-    """Refuse workers that would compute something else than this process; those that join later refuse by themselves.
+    """Refuse workers that would compute something other than this process; those that join later refuse by themselves.
 
     Raises:
         GraphError: There is no worker, or one has another version of the package, or none.

@@ -52,5 +52,5 @@ def open_data(data: object, wanted: Mapping[str, tuple[int, ...]], labels: objec
 
 
 def is_path(named: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Tell whether a user names a file: by text or a path."""
+    """Return whether a user names a file: by text or a path."""
     return isinstance(named, str | os.PathLike)

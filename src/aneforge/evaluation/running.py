@@ -39,7 +39,7 @@ class Runner(Protocol):
     """What computes shards."""
 
     def run(self, job: Job, shards: Iterable[Shard]) -> Iterator[Finished | FailedShard]:
-        """Yield shards as they are finished, in any order; only so many samples are read ahead as are needed."""
+        """Yield shards as they are finished, in any order; only as many samples are read ahead as are needed."""
         ...
 
 

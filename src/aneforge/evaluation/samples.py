@@ -52,7 +52,7 @@ class Source(Protocol):
 
     @property
     def count(self) -> int | None:
-        """How many samples there are; None where only reading them tells."""
+        """How many samples there are; None where only reading them shows it."""
         ...
 
     @property

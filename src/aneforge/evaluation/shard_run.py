@@ -47,7 +47,7 @@ KEPT_JOBS = 2
 BACKENDS = {"cpu": None, "cuda": "cuda"}
 """The backend of each device."""
 BATCHES_AT_A_TIME = {"cpu": 1, "cuda": 256}
-"""Batches of the program that are handed over at a time; a GPU takes them in parts, one uploaded while another runs."""
+"""Batches of the program that are passed at a time; a GPU takes them in parts, one uploaded while another runs."""
 TURN = threading.Lock()
 """One shard at a time in a process: the engine uses its threads by itself."""
 

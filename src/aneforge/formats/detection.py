@@ -60,7 +60,7 @@ BEGINNINGS: dict[bytes, ModelFormat] = {
 }
 """How files of a format begin; a text may have a byte order mark and white space before it."""
 DRIVER_SUFFIX = ".ane"
-"""How the name of a file of the Linux driver ends: it begins with a size, which tells nothing."""
+"""How the name of a file of the Linux driver ends: it begins with a size, which says nothing."""
 SAVED_PROGRAM = b"\x89ANEPRG\n"
 """How a program begins that `aneforge compile --emit program` wrote."""
 PICKLE = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
@@ -244,7 +244,7 @@ def names_in(path: Path) -> list[str]:
 
 
 def is_program_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is that of a program which was compiled and saved; what is no file is none, and not opened.
+    """Return whether a path is that of a program which was compiled and saved; what is not a file is not opened.
 
     >>> is_program_file("no such file")
     False

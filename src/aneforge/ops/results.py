@@ -1,7 +1,7 @@
 """What is known of results, whatever goes in: their interval, and what they are made of.
 
 A codomain is that of the mathematics on real numbers: integers that wrap around in their type are not counted, nor
-is NaN, which stands for no result. The engine keeps to it, the ends rounded to fp16, but for what `margin` says: a test
+is NaN, which stands for no result. The engine keeps to it, the ends rounded to fp16, except as `margin` says: a test
 asks every function of one element for every fp16 number. An end at zero is one on the engine as well.
 
 Results are made of elements of operands that are moved, or are sums of products of two operands. What is moved keeps

@@ -21,7 +21,7 @@ def shared_key(finding: Finding) -> tuple[object, ...]:
 def kind_of(finding: Finding) -> tuple[object, ...]:
     """Return what findings that are folded into one have in common: rule, severity, and a limit that is a number.
 
-    What concerns a model as a whole has no operation to tell it by: there it is what was seen.
+    What concerns a model as a whole has no operation to identify it by: there it is what was seen.
     """
     whole = finding.seen if finding.node is None else None
     return finding.rule, finding.severity, finding.limit if has_limit(finding) else None, whole

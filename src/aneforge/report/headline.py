@@ -116,7 +116,7 @@ def places(report: Report, numbers: Iterable[int]) -> list[TargetReport]:
 
 
 def fares_alike(report: Report, targets: Sequence[TargetReport]) -> bool:
-    """Return whether targets have one result, but for times that hardly differ."""
+    """Return whether targets have one result, except for times that hardly differ."""
     first, last = targets[0], targets[-1]
     if (first.runs, first.path, stopped_by(first)) != (last.runs, last.path, stopped_by(last)):
         return False

@@ -346,7 +346,7 @@ class TargetReport:
         """Yes as it is written, after splitting by the compiler, or no; through Core ML the share on the engine.
 
         An oversize operation does not pass the validator as it is written; the compiler splits it, so that there is a
-        program all the same.
+        program nevertheless.
         """
         if self.path == COREML and self.placement is not None:
             return f"{percent_text(self.placement.on_engine)} on the engine"

@@ -122,7 +122,7 @@ class Preflight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sight:
-    """What each rule that concerns an operation sees in it; operations alike but for their place share it."""
+    """What each rule that concerns an operation sees in it; operations alike except for their place share it."""
 
     op: str
     looks: Sequence[tuple[Rule, Sequence[Seen]]]
@@ -228,7 +228,7 @@ def replace_observations(graph: Graph, observations: list[Observation]) -> None:
 
 
 def observe(graph: Graph) -> list[Observation]:
-    """Return what rules see in every node; nodes alike but for their place are looked at once."""
+    """Return what rules see in every node; nodes alike except for their place are looked at once."""
     ports: dict[Node, list[tuple[Operation, Sight]]] = {}
     for output in graph.outputs.values():
         port = port_of(output, graph)
@@ -247,7 +247,7 @@ def observe(graph: Graph) -> list[Observation]:
 
 
 def likeness(operation: Operation) -> tuple[object, ...]:
-    """Return all of an operation that rules look at but for its place; of constants that is type and encoding."""
+    """Return all of an operation that rules look at except for its place; of constants that is type and encoding."""
     return (
         operation.op,
         operation.operands,

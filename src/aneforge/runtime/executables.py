@@ -59,7 +59,7 @@ class Executable(Protocol):
         ...
 
     def element(self, kind: TensorType) -> np.dtype[Any]:
-        """Return the element type in which a port of that type hands values over."""
+        """Return the element type in which a port of that type passes values."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """Ports of a loaded program: a name, a direction, a type, and the buffer that values pass through.
 
-A buffer is an ordinary NumPy array in the element type in which the backend hands values over. It starts zeroed and at
+A buffer is an ordinary NumPy array in the element type in which the backend passes values. It starts zeroed and at
 a multiple of 64 bytes, as buffers of the real runtime do, and stays the same object until another one is bound.
 """
 

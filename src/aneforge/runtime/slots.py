@@ -1,4 +1,4 @@
-"""How many programs a process holds: the real runtime loads so many, and the next one fails.
+"""How many programs a process holds: the real runtime loads a limited number, and the next one fails.
 
 Every loaded program takes as many slots as it has segments, each of which is a program of the real runtime. A slot is
 given back when a program is released, or when nothing refers to it any more.

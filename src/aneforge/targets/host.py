@@ -32,7 +32,7 @@ BRAND = re.compile(r"Apple (?P<generation>[AM]\d+)(?P<variant>(?: (?:Pro|Max|Ult
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a machine says about itself; tests hand in machines that are not there.
+    """What a machine says about itself; tests pass machines that are not there.
 
     >>> print(detect_target(Host(cpu_brand="Apple M4 Pro")), detect_target(Host(override="m1")))
     h16g h13
@@ -47,7 +47,7 @@ class Host:
 
     @classmethod
     def this_machine(cls) -> Host:
-        """Read this machine's own description. A file or tool that is missing is no error: it is not that machine."""
+        """Read this machine's own description. A missing file or tool is not an error: it is not that machine."""
         return cls(os.environ.get(ENVIRONMENT_VARIABLE) or None, read_cpu_brand(), read_device_tree(DEVICE_TREE))
 
 

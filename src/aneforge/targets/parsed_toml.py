@@ -69,7 +69,7 @@ def read_kept_table(kept: Path, key: bytes) -> dict[str, object] | None:
 
 
 def keep(kept: Path, key: bytes, table: dict[str, object]) -> None:
-    """Keep a table, whole or not at all; a folder that cannot be written, or a date, which has no form, is no error."""
+    """Keep a table, whole or not at all; an unwritable folder, or a date, which has no form, is not an error."""
     from aneforge.whole_files import replace_when_written  # noqa: PLC0415 - tables are kept once
 
     with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Where chains of tasks keep tensors on chip that they hand to one another: reductions, softmax, norms, products.
+"""Where chains of tasks keep tensors on chip that they pass to one another: reductions, softmax, norms, products.
 
 The rules are those of programs of Apple's compiler (hwx-programs 8.6, H13); which shapes were read, and what is
 inferred from them, what writes the tasks says. Sizes are in bytes. The memory plan has the places of every layer.

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 BANKS, BANK_BYTES = 64, 16
-"""On-chip memory behaves as so many banks of so many bytes (inferred from the row strides of 50 convolutions)."""
+"""On-chip memory behaves as this many banks of this many bytes (inferred from the row strides of 50 convolutions)."""
 ON_CHIP = 2 * 1024 * 1024
 """The window of on-chip addresses: 17 bits of 16 bytes."""
 KERNEL_MEMORY = 64 * 1024
@@ -191,7 +191,7 @@ def tile_rows(height: int, row: int, kept: int = 0, on_chip: int = ON_CHIP) -> i
 
 
 def strides_itself(kernel: Map, strides: Map, groups: int) -> bool:
-    """Tell whether a program of a convolution with such strides is known: 1x1 by two, without groups.
+    """Return whether a program of a convolution with such strides is known: 1x1 by two, without groups.
 
     >>> strides_itself((1, 1), (2, 2), 1), strides_itself((3, 3), (2, 2), 1), strides_itself((3, 3), (1, 1), 4)
     (True, False, True)

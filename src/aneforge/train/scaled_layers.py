@@ -69,7 +69,7 @@ class Products:
         """Return the share of products that contribute nothing at a scale."""
         exponents = np.arange(LOWEST, HIGHEST + 1)
         scaled = exponents + np.log2(loss_scale)
-        stored = scaled >= np.log2(FP16_SMALLEST) - 1  # rounds to something else than 0
+        stored = scaled >= np.log2(FP16_SMALLEST) - 1  # rounds to something other than 0
         sums = np.maximum(scaled, LEAST_EXPONENT)[:, None] + np.maximum(exponents, LEAST_EXPONENT)
         kept = (np.floor(sums) > DROPPED_UP_TO) & stored[:, None]
         total = float(self.counts.sum())

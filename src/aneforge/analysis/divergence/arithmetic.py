@@ -232,7 +232,7 @@ def largest(ref: Ref, ranges: Mapping[str, Range]) -> float:
 
 
 def data_of(layer: Layer, target: Target) -> tuple[tuple[str, str], ...]:
-    """Return the values of the datapath on which a layer and its slots rest, but for those that routes stand for."""
+    """Return the values of the datapath on which a layer and its slots rest, except for those that routes stand for."""
     calls = (call_of_layer(layer), *(call_of_kind(stage.kind, stage.attributes, ()) for stage in pointwise(layer)))
     names = {name for call in calls if call is not None for name in entry_of(call.op).switches}
     return tuple((name, str(target.datapath.get(name))) for name in sorted(names - STAND_FOR_ROUTES))

@@ -1,6 +1,6 @@
 """Functions of single elements, asked for fp16 numbers on the engine's own arithmetic.
 
-A layer that reads one value, alone or with constants, and does the same at every place but for the constants there,
+A layer that reads one value, alone or with constants, and does the same at every place except for the constants there,
 is known by what it makes of numbers: every number meets every constant that it can meet. The slots after a layer are
 such functions too, or move elements.
 """

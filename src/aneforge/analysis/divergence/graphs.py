@@ -327,7 +327,7 @@ def pair_finding(
 
 
 def nearly_equal(first: float | None, second: float | None) -> bool:
-    """Tell whether two epsilons are one number, rounded to fp16 and to fp32: the root of their ratio is within an ulp.
+    """Return whether two epsilons are equal, rounded to fp16 and to fp32: the root of their ratio is within an ulp.
 
     >>> nearly_equal(1.0013580322265625e-05, 1e-05), nearly_equal(0.0, 1e-12)
     (True, False)

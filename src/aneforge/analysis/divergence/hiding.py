@@ -75,7 +75,7 @@ class Pair:
 
 @dataclass(slots=True)
 class Hiding:
-    """Tells which passages nothing shows; what functions give is found once for all programs."""
+    """Finds which passages nothing shows; what functions give is found once for all programs."""
 
     found: dict[Key, Pair | None] = field(default_factory=dict["Key", "Pair | None"])
     """What functions one after another make of the numbers that a passage changes; None where that is not known."""

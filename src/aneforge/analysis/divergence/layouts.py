@@ -82,7 +82,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Layouts:
-    """Numbers for values that only arrange the elements of others; `number` hands out one for every key."""
+    """Numbers for values that only arrange the elements of others; `number` gives one for every key."""
 
     number: Callable[[Key], int]
     contents: dict[int, Content] = field(default_factory=dict[int, Content])

@@ -72,7 +72,7 @@ class Numbered:
 
 @dataclass(slots=True)
 class Numbering:
-    """Hands out numbers: one for every key, whichever program asks."""
+    """Gives numbers: one for every key, whichever program asks."""
 
     reads_weights: ClassVar[bool] = True
     """Weights that choose elements are distinguished from others."""

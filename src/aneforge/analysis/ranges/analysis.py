@@ -118,7 +118,7 @@ class Concern:
 
     @property
     def inherited(self) -> bool:
-        """The layer only hands an infinite value on that it reads."""
+        """The layer only passes on an infinite value that it reads."""
         return self.advice == NOT_HERE
 
     @property
@@ -132,7 +132,7 @@ class Concern:
 
 
 SHOWN_LINES = 30
-"""So many lines of a report are printed."""
+"""Number of lines of a report that are printed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["INNER", "Inner", "inner_of_affine", "nearest"]
 
 ELEMENTS_AT_A_TIME = 2**20
-"""Windows are looked at in parts of about so many elements, for a window repeats what its neighbours see."""
+"""Windows are looked at in parts of about this many elements, because a window repeats what its neighbours see."""
 
 BEFORE_THE_SUM = "scale what is read down by a power of two, and the result up again after it"
 BEFORE_THE_LOGARITHM = "scale what is read down by 2^-k, and add k times log 2 to the result"
@@ -137,7 +137,7 @@ def of_parts(parts: Array, exact: Array, adder: AdderChoice) -> float:
 
 @lru_cache(maxsize=4096)
 def of_equal_terms(x: float, terms: Terms, count: int, adder: AdderChoice, *, whole: bool) -> float:
-    """Return the largest partial sum of so many terms that are made of one number; what is after the tree is exact."""
+    """Return the largest partial sum of `count` terms that are made of one number; what is after the tree is exact."""
     at_once = adder.group * adder.tree
     found = of_rows(np.full((1, min(count, at_once)), x), terms, adder, whole=False)
     if not whole:
@@ -188,7 +188,7 @@ def pool(terms: Terms, remedy: str, *, whole: bool) -> Inside:
 def of_windows(x: float, terms: Terms, along: tuple[Slide, ...], adder: AdderChoice, *, whole: bool) -> float:
     """Return the largest partial sum of windows of equal terms.
 
-    Where all windows see padding, which of their places hold zeros tells how sums round: that is at most the slack of
+    Where all windows see padding, which of their places hold zeros shows how sums round: that is at most the slack of
     the adder.
     """
     seen, places = (math.prod(extents) for extents in zip(*(ends_of(slide) for slide in along), strict=True))
@@ -237,7 +237,7 @@ def standardise(situation: Situation, axes: Axes) -> Iterator[Inner]:
 
 
 def bound_squared_distances(x: Range, count: int, adder: AdderChoice) -> float:
-    """Return the largest partial sum of squared distances from a mean of so many numbers of an interval.
+    """Return the largest partial sum of squared distances from a mean of `count` numbers of an interval.
 
     None is farther from the mean than the others leave it, and the root of their mean square is no more than half of
     the interval; the mean itself is off by the slack of its sum.

@@ -111,7 +111,7 @@ def find_overflowed(layer: Layer, known: Mapping[str, Range], seen: Mapping[str,
         return
     try:
         exact = evaluate_layer(layer, {one.name: seen[one.name].astype(np.float64) for one in layer.bottoms})
-    except GraphError:  # its mathematics is no one operation
+    except GraphError:  # its mathematics is not a single operation
         return
     largest = max(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in exact)
     if largest > FP16_MAX:

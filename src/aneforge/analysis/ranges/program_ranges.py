@@ -77,7 +77,7 @@ class Recall:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.alike: dict[int, bool] = {}
-        """Whether the target gives some answers, by their identity; the layers at hand keep them."""
+        """Whether the target gives some answers, by their identity; the current layers keep them."""
 
     def range_of_layer(
         self, layer: Layer, ranges: Mapping[str, Range], shares: Mapping[str, int], lengths: Mapping[str, Length]
@@ -184,7 +184,7 @@ def check_by_name(given: object) -> None:
 
 
 def range_given(name: str, given: object, kind: TensorType) -> Range:
-    """Return a range as the host hands its ends over: a magnitude, or two ends.
+    """Return a range as the host passes its ends: a magnitude, or two ends.
 
     Raises:
         GraphError: It ends before it begins, or has more than two ends.
@@ -245,7 +245,7 @@ def check_sample(name: str, values: object, names: Collection[str] | None) -> No
     """Check that a sample is one of an input, and of real numbers; at its shape the engine looks.
 
     Raises:
-        GraphTypeError: It holds something else than real numbers.
+        GraphTypeError: It holds something other than real numbers.
         UnknownNameError: There is no input of that name.
     """
     if names is not None and name not in names:

@@ -51,7 +51,7 @@ def find_reached(layer: Layer, target: Target, values: Mapping[str, Array]) -> f
     (first, x), (second, weights) = ((name, numbers(ref, values)) for name, ref in layer.refs())
     start = start_of(layer)
     if form == "winograd":
-        # Sums and differences of four sums leave, so which of their terms are positive is no one's to say.
+        # Sums and differences of four sums leave, so which of their terms are positive is not known.
         pads = pads_of(x.shape[2:], weights.shape[2:], call.attributes_as(ConvAttributes))
         offsets = np.abs(start).reshape(-1, 1, 1, 1)
         return float((transform_magnitudes(x, weights, pads) + offsets).max(initial=0.0))

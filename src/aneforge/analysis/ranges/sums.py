@@ -40,7 +40,7 @@ def slack(adder: AdderChoice) -> float:
     """Return the share of the sum of magnitudes by which a sum can be off.
 
     A group of neighbours is cut at a window's last bit, each by less than 2^(1 − window) of the largest, and rounded
-    once; then come the levels of the tree, of two terms each, and what is after them is exact but for one rounding.
+    once; then come the levels of the tree, of two terms each, and what is after them is exact except for one rounding.
     """
     if adder.chain:
         return (1 + 2.0**-adder.bits) ** ((adder.chain - 1) * adder.times) - 1
@@ -55,7 +55,7 @@ def slack_of(target: Target) -> float:
 
 
 def add_up(x: Range, count: int, adder: AdderChoice) -> Range:
-    """Return the interval of a sum of so many numbers of an interval, before its last rounding.
+    """Return the interval of a sum of a number of values of an interval, before its last rounding.
 
     A partial sum that overflows goes on as 2^16, which is less than the exact one; so an end keeps its sign, and what
     overflows on the way can come out as anything between.

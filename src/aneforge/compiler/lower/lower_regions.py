@@ -155,7 +155,7 @@ def repeat(emit: Emitter) -> tuple[Ref, ...]:
 
 
 def upsample_bilinear(emit: Emitter) -> tuple[Ref, ...]:
-    """Lower bilinear upsampling: its flags name a sampling mode, but for one pair that has none of its own."""
+    """Lower bilinear upsampling: its flags name a sampling mode, except for one pair that has none of its own."""
     aligned, given = emit.node.flag("align_corners"), emit.node.attributes["half_pixel_centers"]
     half = not aligned if given is None else emit.node.flag("half_pixel_centers")
     sampling = {

@@ -89,7 +89,7 @@ def homes_of(program: Program, lives: Lives, rules: Rules) -> Homes:
 
 
 def add_between_segments(found: Homes, program: Program) -> None:
-    """Give everything that one segment hands to another a space of its own."""
+    """Give everything that one segment passes to another a space of its own."""
     for layer in program.layers:
         for result in layer.results:
             readers = program.consumers.get(result.name, ())

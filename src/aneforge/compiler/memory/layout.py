@@ -131,7 +131,7 @@ def extents_of(shape: tuple[int, ...]) -> Extents:
 
 
 def pack(extents: Extents, element_bits: int, row: int) -> Layout:
-    """Return the layout in which rows of so many bytes follow one another, then channels, depths and batches."""
+    """Return the layout in which rows of a number of bytes follow one another, then channels, depths and batches."""
     channel = row * extents.rows
     depth = channel * extents.channels
     batch = depth * extents.depth

@@ -79,7 +79,7 @@ class Allocation:
     root: str
     """The tensor inside which it is; itself, if inside none."""
     rows: int | None = None
-    """So many rows of a chained tensor are there at a time; None for all of it."""
+    """How many rows of a chained tensor are there at a time; None for all of it."""
     over: str | None = None
     """The tensor that it rewrites in place."""
     loaded: bool = False

@@ -45,7 +45,7 @@ class Spreading:
 
 
 def are_rows_in_place(width: int, result: int) -> bool:
-    """Tell whether elements stay where they are when rows of so many fp16 numbers become others.
+    """Return whether elements stay where they are when rows of so many fp16 numbers become others.
 
     >>> are_rows_in_place(64, 32), are_rows_in_place(64, 16), are_rows_in_place(8, 8)
     (True, False, True)
@@ -78,7 +78,7 @@ def find_joining(rows: tuple[int, int], widths: Sequence[int], result: int, on_c
 
 
 def is_within_line(column: int) -> bool:
-    """Tell whether a column of fp16 numbers begins within a line of memory, where no task can begin to read or write.
+    """Return whether a column of fp16 numbers begins within a line of memory, where no task can begin to read or write.
 
     >>> is_within_line(48), is_within_line(64)
     (True, False)

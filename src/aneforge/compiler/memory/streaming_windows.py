@@ -92,7 +92,7 @@ def operand_stream(layer: Layer, name: str, ref: Ref, tiling: Tiling, memory: On
 
 
 def stream(layer: Layer, operand: str, value: str, tensor: TensorType, rows: int | None, memory: OnChip) -> Stream:
-    """Return a stream that would like so many rows, or all."""
+    """Return a stream that wants a number of rows, or all."""
     extents = extents_of(tensor.shape)
     whole = on_chip_layout(tensor, memory.banks).size
     row = on_chip_layout(tensor, memory.banks, rows=1).size

@@ -2,7 +2,7 @@
 
 Rows are padded so that those that are read together are in different banks, a work unit has as many rows as its width
 leaves, the planar engine's patch follows from the map, and a map that does not fit is worked on in tiles. The rules are
-those of compiled programs (`aneforge.targets.work_units`). Chains of tasks that hand over on chip (softmax, norms,
+those of compiled programs (`aneforge.targets.work_units`). Chains of tasks that pass results on chip (softmax, norms,
 reductions, products) have the buffers of the programs that they were read from (`aneforge.targets.task_chains`).
 """
 

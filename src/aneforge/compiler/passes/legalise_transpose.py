@@ -37,7 +37,7 @@ class Bounds:
     longest: Mapping[Axis, int]
     """The bound of an axis; 0 for height and width where nothing is transposed natively."""
     moving: int
-    """So many of the last axes may move."""
+    """How many of the last axes may move."""
     target: Target
 
     @classmethod

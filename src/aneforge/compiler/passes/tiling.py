@@ -137,7 +137,7 @@ SUM_OF_PARTS: Mapping[str, AttributeValue] = {"contraction": "parts"}
 def sum_parts(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: Target) -> list[Layer]:
     """Return a layer in parts of what it sums over, and what adds them; the epilogue goes after the last addition.
 
-    The cut says which operands have the parts; its axis is no axis of the result. Only the first part has a bias.
+    The cut says which operands have the parts; its axis is not an axis of the result. Only the first part has a bias.
     """
     make = LayerMaker(layer, target)
     total: Value | None = None

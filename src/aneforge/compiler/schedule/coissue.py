@@ -40,7 +40,7 @@ AHEAD = 24
 class Disqualifier(StrEnum):
     """Why two layers do not run at the same time. The guide gives the first six.
 
-    They are tested in this order, but for those that need to know where results are: they come last.
+    They are tested in this order, except for those that need to know where results are: they come last.
     """
 
     UNSCHEDULED = "unscheduled"

@@ -42,7 +42,7 @@ class Block:
     first: int
     last: int
     rows: int | None = None
-    """So many rows of a chained tensor are there at a time; None for all of it."""
+    """How many rows of a chained tensor are there at a time; None for all of it."""
     restrided: bool = False
     """Its rows are put into different banks."""
     loaded: bool = False

@@ -73,7 +73,7 @@ class Resident:
     """The first and the last step, both counted."""
     partition: int
     rows: int | None
-    """So many rows of a chained tensor are there at a time; None for all of it."""
+    """How many rows of a chained tensor are there at a time; None for all of it."""
     restrided: bool
     """Its rows are put into different banks."""
     loaded: bool

@@ -117,7 +117,7 @@ def subjects_of_layer(layer: Layer, around: Surroundings) -> Iterator[tuple[Slot
 
 
 def likeness_of_layer(layer: Layer, around: Surroundings) -> tuple[object, ...]:
-    """Return everything that rules look at in a layer and in the slots after it, but for its place."""
+    """Return everything that rules look at in a layer and in the slots after it, except for its place."""
     return (
         layer.kind,
         tuple((name, form_of(argument)) for name, argument in layer.operands.items()),

@@ -19,7 +19,7 @@ __all__ = ["count_stored_bits", "pad_pairs"]
 
 
 def pad_pairs(subject: Subject, count: int) -> Iterator[tuple[int, int]]:
-    """Iterate over the padding before and after each of the last axes; none but for explicit padding."""
+    """Iterate over the padding before and after each of the last axes; none except for explicit padding."""
     explicit = subject.attributes.get("pad_type") == "custom"
     pads = integers(subject, "pad") if explicit else ()
     for place in range(count):

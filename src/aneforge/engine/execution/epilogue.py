@@ -1,6 +1,6 @@
 """The seven slots after an engine operation: what each does to the value that flows through, and where it rounds.
 
-The operation hands over its result in one of two forms: rounded to fp16, or, where the first slot is a gain and the
+The operation passes its result in one of two forms: rounded to fp16, or, where the first slot is a gain and the
 exact result is known (the sum of a product, that of two elements), before that rounding. The gain and offset then work
 on the exact result and round once. Everything else works on fp16 and rounds by itself.
 
@@ -84,7 +84,7 @@ class Pointwise:
         parts: tuple[Pointwise, ...] = (),
     ) -> None:
         self.key = key
-        """What tells it from other functions."""
+        """What distinguishes it from other functions."""
         self.function = function
         self.find_doubts = doubts
         self.parts = parts or (self,)
@@ -108,7 +108,7 @@ class Pointwise:
         return x
 
     def pays_table(self, x: Array) -> bool:
-        """Tell whether a table pays for some values; they are counted."""
+        """Return whether a table pays for some values; they are counted."""
         if x.dtype != np.float16 or not kernels.library.available():
             return False
         if not self.paid:
@@ -162,7 +162,7 @@ class Pointwise:
 
 
 SHARED: WeakValueDictionary[Hashable, Pointwise] = WeakValueDictionary()
-"""The functions of the programs that are loaded, by what tells them apart."""
+"""The functions of the programs that are loaded, by what distinguishes them."""
 
 
 def share_function(function: Pointwise) -> Pointwise:

@@ -1,4 +1,4 @@
-"""Values that a caller gives to a program: the one place where they are checked and handed over.
+"""Values that a caller gives to a program: the one place where they are checked and passed.
 
 `run`, the ports of a loaded program, commands and tuning all ask here, so that they take and refuse the same. Real
 numbers are rounded to the port's type, ties to even, as NumPy rounds; integers and booleans are never rounded, wrapped
@@ -49,7 +49,7 @@ def hand_over(what: str, value: object, kind: TensorType, element: np.dtype[Any]
 
 
 def warn_of_infinities(what: str, given: Array, handed: Array) -> None:
-    """Warn of values that are finite as they are given and infinite as they are handed over."""
+    """Warn of values that are finite as they are given and infinite as they are passed."""
     with np.errstate(invalid="ignore"):
         count = int(np.count_nonzero(np.isinf(handed) & np.isfinite(given.astype(np.float64))))
     if count:

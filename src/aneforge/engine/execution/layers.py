@@ -154,7 +154,7 @@ class Step:
         return self.array(argument, values) if isinstance(argument, Value) else self.constants[name]
 
     def array(self, value: Value, values: Values) -> Array:
-        """Return a value: real numbers of other types than fp16 are handed over by the host."""
+        """Return a value: real numbers of other types than fp16 are passed by the host."""
         array = values.arrays[value.name]
         if self.given or array.dtype == np.float16 or not is_float(value.type.dtype):
             return array

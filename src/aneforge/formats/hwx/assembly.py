@@ -329,7 +329,7 @@ def place_addresses(parts: Parts, style: Style) -> Addresses:
 
 
 def has_own_segment(parts: Parts) -> bool:
-    """Tell whether the constants of a program are in a segment of their own."""
+    """Return whether the constants of a program are in a segment of their own."""
     generation = generations().get(parts.cpu_subtype)
     known = None if generation is None else FRAMED_PROGRAMS.get(generation)
     return known is not None and known.own_constants and bytes(parts.constants) != NO_CONSTANTS

@@ -103,7 +103,7 @@ def not_fitting(statement: Statement, error: AneforgeError) -> MilError:
 
 
 def collect_parameters(statement: Statement, resolve: Callable[[Argument], Bound | tuple[Bound, ...]]) -> Parameters:
-    """Return the parameters of a statement by name; those in brackets too, but for its own name.
+    """Return the parameters of a statement by name; those in brackets too, except for its own name.
 
     Raises:
         MilError: One is given twice, or its value is not defined.

@@ -1,4 +1,4 @@
-"""Values that a program computes and that are known all the same when it is read: they depend on constants and shapes.
+"""Values that a program computes and that are nevertheless known when it is read: they depend on constants and shapes.
 
 Programs with flexible shapes compute their parameters from the `shape` of a tensor. A graph has fixed shapes, so what
 such statements give is a constant, and is accepted where MIL requires one.

@@ -2,7 +2,7 @@
 
 In the sampling mode DEFAULT, result i of `count` is at i · extent / count. The op table takes the element at or
 before that place. MIL takes the nearest: of 2 elements brought to 3, the operator tests that coremltools ships, whose
-expected numbers were run on Core ML, have 0, 1, 1 (`TestResize`), and no other case of theirs tells more. Text is what
+expected numbers were run on Core ML, have 0, 1, 1 (`TestResize`), and no other case of theirs shows more. Text is what
 Core ML compiles a package to (`model.mil` in an .mlmodelc), so one operation has one meaning in both: that is inferred,
 no source gives numbers for text alone. On a tie, of which no source speaks, the lower is taken here: doubling repeats
 every element, as in `resize_nearest_neighbor`, of which the documentation of `resize` calls it a superset. What is

@@ -1,6 +1,6 @@
 """What is used of coremltools besides its messages: loading a package, predicting, and the plan of Core ML's scheduler.
 
-It works only on macOS, where coremltools reaches the framework. Tests hand in an object with this interface.
+It works only on macOS, where coremltools reaches the framework. Tests pass an object with this interface.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def pooled(node: Node) -> Objection | None:
 
 
 def matrices(node: Node) -> Objection | None:
-    """Object to vectors, but for a product of two, which is one number."""
+    """Object to vectors, except for a product of two, which is one number."""
     ranks = [operand(node, name).type.rank for name in ("x", "y")]
     if min(ranks) > 1 or not node.types[0].rank:
         return None

@@ -94,7 +94,7 @@ class InputEntry:
     dims: Dims
     type: str = "Float16"
     interleave: int = 1
-    """So many channels are side by side in memory; it changes where elements are, not which there are."""
+    """How many channels are side by side in memory; it changes where elements are, not which there are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def parse_plist(data: bytes, file: str | None = None) -> PlistDict:
     Raises:
         GraphTypeError: It is not given as bytes.
         GraphError: The file is not a property list, is cut off, nests too deep, refers to itself, gives a key twice, or
-            holds something else than a dictionary.
+            holds something other than a dictionary.
     """
     place = Location(file)
     if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped

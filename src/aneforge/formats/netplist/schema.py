@@ -87,7 +87,7 @@ class RowEntry(Entry, frozen=True):
 
     op: str
     params: dict[str, Scalar] = {}
-    """Values of parameters that tell it from other rows of its layer."""
+    """Values of parameters that distinguish it from other rows of its layer."""
     attributes: dict[str, Scalar] = {}
     """Values that attributes of the operation have in it."""
     keys: dict[str, str] = {}

@@ -24,7 +24,7 @@ __all__ = ["Converter", "Entry", "converter_of", "converters", "operator"]
 
 Converter = Callable[["Call"], "Held | tuple[Held, ...]"]
 NEWEST = 1_000_000
-"""No operator set has so many versions."""
+"""More than the versions of any operator set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def expect_made_once(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file
 
 
 def check_texts(what: str, names: Iterable[object], file: str | None) -> None:
-    """Check that names are text: protobuf hands out bytes for what is not UTF-8.
+    """Check that names are text: protobuf gives bytes for what is not UTF-8.
 
     Raises:
         GraphError: One is not.

@@ -1,6 +1,6 @@
 """Large weights found in the bytes of a model, without a copy.
 
-The protobuf library copies every field that it parses, and hands out another copy when a field is read. Weights are
+The protobuf library copies every field that it parses, and gives another copy when a field is read. Weights are
 most of a model, so they are taken out first: this module walks the wire format of `ModelProto`, `GraphProto` and
 `TensorProto` (field numbers of onnx.proto), cuts the long data fields of the initialisers out of the message, and
 returns the short rest for the library to parse, with views into the original bytes for what was cut.
@@ -32,7 +32,7 @@ FIELDS_MOST = 4_000_000
 """Fields of one message; far above any real model, and below what would take minutes and gigabytes to walk."""
 VARINT, DELIMITED = 0, 2
 FIXED_LENGTHS = {1: 8, 5: 4}
-"""Kinds of fields that are so many bytes long."""
+"""Bytes of the kinds of fields that have a fixed length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What stops an import: findings, gathered over the whole model, and the two errors that carry them.
 
-An operator that has no form here is no reason to stop reading: the other nodes are looked at as well, and one error
+An operator that has no form here is not a reason to stop reading: the other nodes are looked at as well, and one error
 lists everything. A file that cannot be read at all, or a graph whose names do not hold together, is one `GraphError` at
 once.
 """

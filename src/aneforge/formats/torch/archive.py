@@ -87,7 +87,7 @@ def load(file: IO[bytes]) -> torch.export.ExportedProgram:
 
 
 def check_archive(file: IO[bytes]) -> None:
-    """Check that an archive may be handed to PyTorch.
+    """Check that an archive may be passed to PyTorch.
 
     Raises:
         GraphError: It may not.

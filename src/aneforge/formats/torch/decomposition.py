@@ -36,7 +36,7 @@ FURTHER = (
     "native_group_norm_backward",
     "native_layer_norm_backward",
 )
-"""Operators that are core, and that PyTorch can take apart all the same."""
+"""Operators that are core, and that PyTorch can still take apart."""
 
 
 MASKED = (

@@ -278,7 +278,7 @@ class TorchInterpreter(Interpreter):
         """Return the results of one branch where the condition is known, else a choice between both.
 
         Raises:
-            GraphError: The condition is not a tensor, or the branches give something else than tensors.
+            GraphError: The condition is not a tensor, or the branches give something other than tensors.
         """
         condition = self.resolved(node.args[0], held)
         branches = [self.graph_within(module, one) for one in node.args[1:3]]

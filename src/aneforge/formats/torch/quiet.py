@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["OWN_WEIGHTS", "quiet_loggers", "without_printed_graph"]
 
 LOGGERS = ("torch.export", "torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
-"""Those that tell of a program that cannot be read, or run without data."""
+"""Those about a program that cannot be read, or run without data."""
 OWN_WEIGHTS = r"The tensor attributes? (self\.[\w.]*_?flat_weights\[\d+\](, | and )?)+ (was|were) assigned"
 """What PyTorch warns of in its own recurrent layers; where a module's attributes are among them, it is shown."""
 

@@ -38,7 +38,7 @@ def number_function(target: object) -> Callable[..., Held] | None:
     """
     try:
         return functions().get(target)
-    except TypeError:  # what cannot be hashed is no function of the table
+    except TypeError:  # what cannot be hashed is not a function of the table
         return None
 
 

@@ -35,11 +35,11 @@ __all__ = ["EinsumUnsupported", "einsum", "einsum_native"]
 NATIVE_EQUATION = "nchw,nwhu->nchu"
 ELLIPSIS = "..."
 SEPARATE_BATCH_AXES = 2
-"""A product has at most four axes: so many axes of a batch stay apart, more are merged into one."""
+"""A product has at most four axes: this many axes of a batch stay separate, more are merged into one."""
 OPERANDS_MOST = 64
 """NumPy's `einsum` takes no more operands either."""
 SEARCH_MOST = 300_000
-"""So many products are compared in the search for their order, about a second; there can be exponentially many."""
+"""How many products are compared in the search for their order, about a second; there can be exponentially many."""
 Labels = tuple[str, ...]
 
 

@@ -257,7 +257,7 @@ def lay_out(parameter: Output, op: str, what: str, count: int, shape: tuple[int,
     """Return a trained parameter in the shape in which it is multiplied or added.
 
     Raises:
-        GraphError: It is not a list of so many numbers, which may have further axes of length 1.
+        GraphError: It is not a list of that many numbers, which may have further axes of length 1.
     """
     if math.prod(parameter.shape) != count or (count not in parameter.shape):
         raise misuse(op, f"{what} does not have one number per channel", seen=list(parameter.shape), limit=[count])

@@ -184,7 +184,7 @@ def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes:
 
 
 def within(place: Array, extent: int) -> Array:
-    """Return which places are from the first element of an axis to its last, but for the rounding of their sums."""
+    """Return which places are from the first element of an axis to its last, except for the rounding of their sums."""
     return (place >= -EDGE) & (place <= extent - 1 + EDGE)
 
 

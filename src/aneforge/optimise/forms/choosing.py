@@ -45,7 +45,7 @@ class Search:
     budget: int = 8
     """How many forms are tried at most."""
     prune_factor: float = 1.5
-    """Forms that are predicted to take so many times as long as the fastest are not tried."""
+    """Forms that are predicted to take this many times as long as the fastest are not tried."""
     most_error: float = TOLERANCE
     min_lossy_speedup: float = MIN_LOSSY_SPEEDUP
     inputs: Mapping[str, Array] | None = None

@@ -88,7 +88,7 @@ class Expected:
     sets: Sequence[Sample]
     exact: Sequence[Sample]
     populations: int = 1
-    """So many distributions the sets are of, in turns."""
+    """How many distributions the sets are of, in turns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,11 @@ __all__ = ["rescale"]
 
 NOT_PROVEN = "the rescaled program is not proven to stay below the accumulator's edge"
 DEVIATIONS = 12
-"""So many deviations is a declared range wide, for inputs that are drawn around its middle: what is bounded for good
+"""How many deviations wide a declared range is, for inputs that are drawn around its middle: what is bounded for good
 has few elements near its ends."""
 
 ALIKE_EVERY = 4
-"""In one of so many turns the elements of a row are alike: their roundings add up, where others cancel."""
+"""In one of this many turns the elements of a row are alike: their roundings add up, where others cancel."""
 
 
 def rescale(

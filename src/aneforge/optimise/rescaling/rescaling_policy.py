@@ -49,9 +49,9 @@ class Sizes(Choice, frozen=True):
     """Inputs of other sizes than were given, on which nothing may become worse."""
 
     parts: tuple[float, ...]
-    """So many times as large an input is as a sample, or as its range."""
+    """How many times as large as a sample, or as its range, an input is."""
     sets: int
-    """So many sets of inputs are run for each of these, where that is not too much work."""
+    """How many sets of inputs are run for each of these, where that is not too much work."""
 
 
 class Smaller(Sizes, frozen=True):
@@ -83,7 +83,7 @@ class Gain(Part, frozen=True):
     """To what an error must fall for a gain."""
 
     near: float
-    """Errors below so many roundings are near the rounding."""
+    """Errors below this many roundings are near the rounding."""
     near_part: float
     """To what those must fall."""
 
@@ -101,9 +101,9 @@ class Channels(Choice, frozen=True):
     """When fresh inputs keep the channels of samples."""
 
     enough: int
-    """With so many elements of a channel to draw from."""
+    """With at least this many elements of a channel to draw from."""
     uneven: float
-    """Always, where one is so many times as large as the median."""
+    """Always, where one is this many times as large as the median."""
 
 
 class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -1,4 +1,4 @@
-"""Inputs that rescaling is judged by: samples as the host hands them over, drawn ones, fresh ones, and other sizes."""
+"""Inputs that rescaling is judged by: samples as the host passes them, drawn ones, fresh ones, and other sizes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def resize_sample(graph: Graph, sample: Sample, parts: Sequence[float], most: in
 
 
 def fit_inputs(graph: Graph, sample: Sample) -> dict[str, Array]:
-    """Return inputs as the host hands them over, so that rounding them is no error of the engine.
+    """Return inputs as the host passes them, so that rounding them is not an error of the engine.
 
     Raises:
         GraphError: One is missing, unknown, of another shape, or not finite.

@@ -81,7 +81,7 @@ class SharedNorms(SharedTensor):
             yield self.propose_by(one, reaches, observed)
 
     def keeps_epsilon(self, exponent: int, situation: Situation) -> bool:
-        """Tell whether the target adds what is epsilon for what the norms read times a power of two.
+        """Return whether the target adds what is epsilon for what the norms read times a power of two.
 
         It need not where no row becomes so small that epsilon counts.
         """
@@ -110,7 +110,7 @@ class SharedNorms(SharedTensor):
 
 
 def is_added(epsilon: float, target: Target) -> bool:
-    """Tell whether a target has a number for an epsilon.
+    """Return whether a target has a number for an epsilon.
 
     >>> from aneforge.targets import Family, resolve
     >>> [is_added(epsilon, resolve(Family.A13)) for epsilon in (1e-5, 1e-9)]

@@ -253,7 +253,7 @@ def column(values: Sequence[object]) -> Json:
 
 
 def keys_of(values: Sequence[object], kinds: Collection[type]) -> Iterable[object]:
-    """Return what tells values apart: 1, 1.0 and True are equal, as 0.0 and -0.0 are, and are not written alike."""
+    """Return what distinguishes values: 1, 1.0 and True are equal, as 0.0 and -0.0 are, and are not written alike."""
     if len(kinds) > 1:
         return ((type(value), repr(value) if isinstance(value, float) else value) for value in values)
     return map(repr, values) if any(issubclass(kind, float) for kind in kinds) else values

@@ -1,6 +1,6 @@
 """How many axes a tensor may have, and how long an axis may be: that cap depends on operation and axis.
 
-Axis 1 of a rank-4 tensor holds channels and has the widest cap but for transposes, which work on whole rows; every
+Axis 1 of a rank-4 tensor holds channels and has the widest cap except for transposes, which work on whole rows; every
 other axis is spatial or contracted. Only results are looked at: an operand is the result of another operation. Layers
 that take only a few channels are here too: local response normalisation, gain and offset computed at run time.
 """

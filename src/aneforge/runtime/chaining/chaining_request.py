@@ -185,7 +185,7 @@ class ANERequest:
     (0,)
 
     Raises:
-        GraphTypeError: A list holds something else than surface objects, indices or statistics.
+        GraphTypeError: A list holds something other than surface objects, indices or statistics.
         GraphError: There are not as many indices as surfaces, or an index is given twice.
         ChainingError: The statistics are not an array.
     """

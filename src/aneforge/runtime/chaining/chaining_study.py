@@ -81,7 +81,7 @@ class Experiment(Entry, frozen=True):
     """The test program of the study; empty where it names none."""
     date: str = ""
     figures: dict[str, float] = field(default_factory=dict[str, float])
-    """Numbers that were printed, but for times: those are with the routes."""
+    """Numbers that were printed, except for times: those are with the routes."""
 
 
 class StudiedMethod(Entry, frozen=True):

@@ -53,7 +53,7 @@ class ANEClient:
         return ANEClient()
 
     def begin_real_time_task(self) -> bool:
-        """Return NO, as each time; real-time evaluation works all the same (v2)."""
+        """Return NO, as each time; real-time evaluation still works (v2)."""
         return False
 
     def end_real_time_task(self) -> bool:

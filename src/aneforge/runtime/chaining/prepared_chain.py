@@ -51,7 +51,7 @@ class ChainOptions:
     'decoder'
 
     Raises:
-        GraphTypeError: The name is not text, or the list holds something else than wait events.
+        GraphTypeError: The name is not text, or the list holds something other than wait events.
     """
 
     name: str = ""

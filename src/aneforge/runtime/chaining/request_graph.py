@@ -33,7 +33,7 @@ __all__ = ["PlannedExecution", "RequestGraph", "request_graph"]
 LARGEST_EVENT = 1 << 64
 """Values of events are uint64 (experiment G)."""
 MOST_RACES = 1000
-"""Of each kind, so many are named: in a large graph every pair may be one."""
+"""How many of each kind are named: in a large graph every pair may be one."""
 
 
 @dataclass(frozen=True, slots=True)

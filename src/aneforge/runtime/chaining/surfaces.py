@@ -75,7 +75,7 @@ class IOSurface:
         """Return a copy of the values at its start.
 
         Raises:
-            GraphTypeError: The element is not a type of numbers, or the shape holds something else than integers.
+            GraphTypeError: The element is not a type of numbers, or the shape holds something other than integers.
             GraphError: The surface is shorter than they are.
         """
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MAPPING_SLOTS", "ANEProgramIOSurfacesMapper", "MappedSurface"]
 
 MAPPING_SLOTS = 128
-"""ANEMemoryMappingParamsStruct has so many slots for buffers (experiment N)."""
+"""Slots for buffers of ANEMemoryMappingParamsStruct (experiment N)."""
 
 
 @dataclass(frozen=True, slots=True)

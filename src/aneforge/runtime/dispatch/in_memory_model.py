@@ -335,7 +335,7 @@ class InMemoryOperation:
 
         Raises:
             UnknownNameError: The model has no such port.
-            NotSupportedError: A port holds something else than fp16 numbers.
+            NotSupportedError: A port holds something other than fp16 numbers.
         """
         made = cls(loaded, {})
         try:
@@ -576,7 +576,7 @@ def check(port: DevicePort, direction: Direction, layouts: dict[str, Layout]) ->
 
     Raises:
         UnknownNameError: The model has no such port.
-        NotSupportedError: The port holds something else than fp16 numbers.
+        NotSupportedError: The port holds something other than fp16 numbers.
     """
     if port.name not in layouts:
         raise UnknownNameError.of(f"live {direction}", port.name, layouts)

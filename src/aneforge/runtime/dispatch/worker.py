@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WORKER_END = 3
-"""The descriptor by which the client hands over its socket (`WORKER_END` of worker.h)."""
+"""The descriptor by which the client passes its socket (`WORKER_END` of worker.h)."""
 CLIENT_VARIABLES = ("ANEFORGE_TARGET", "ANEFORGE_DYLIB", "ANEFORGE_TRACE")
 """What is the client's to say with each request, or not meant for this process."""
 STDERR = 2

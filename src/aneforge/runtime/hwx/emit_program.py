@@ -1,6 +1,6 @@
 """`emit`: a compiled program as containers whose tasks the engine reads.
 
-Every tensor between layers goes through scratch memory, and each layer's tasks hand over only on chip: that is what
+Every tensor between layers goes through scratch memory, and each layer's tasks pass results only on chip: that is what
 single operations and products of two tensors were seen to do. How the compiler orders on-chip buffers of long chains,
 and what some bits of the common configuration mean there, is not known; the note in the file says so.
 """
@@ -76,7 +76,7 @@ PAGE = 0x4000
 
 
 SHOWN_PARTS = 12
-"""So many files and refused layers of a program are printed."""
+"""How many files and refused layers of a program are printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def emit_single(program: Program, layer: Layer, made: SingleTask) -> EmittedFile
 
 
 def encode_alone(task: Task) -> memoryview:
-    """Return the section of one task after its frame, which begins with 1 but for generation 11 (hwx-programs 2.2)."""
+    """Return the bytes of a task after its frame, which begins with 1 except in generation 11 (hwx-programs 2.2)."""
     words = np.array(encode_tasks([task]), dtype="<u4")
     words[0] = task.generation != EMPTY_FRAME
     return memoryview(words.tobytes())
@@ -348,7 +348,7 @@ def emit_part(
 
 
 def emit_layer(layer: Layer, steps: Sequence[Step], homes: Homes, pool: ConstantPool) -> Iterable[Draft]:
-    """Yield the tasks of a layer; what its steps hand over has room of its own in scratch memory."""
+    """Yield the tasks of a layer; what its steps pass on has room of its own in scratch memory."""
     sources = [homes.read(value) for value in dict.fromkeys(layer.bottoms)]
     for step, last in zip(steps, [False] * (len(steps) - 1) + [True], strict=True):
         room = homes.room(step.scratch) if step.scratch else 0
@@ -417,7 +417,7 @@ class Homes:
         return name
 
     def is_alias(self, layer: Layer) -> bool:
-        """Tell whether a layer moves nothing."""
+        """Return whether a layer moves nothing."""
         return is_view(layer) and self.root(layer.name) == self.root(layer.bottoms[0].name)
 
     def read(self, value: Value) -> Surface:
@@ -441,7 +441,7 @@ class Homes:
         return surface_of(extent, SCRATCH_BAR, base=self._places[root][0])
 
     def temporary(self, extent: Extent) -> Surface:
-        """Return the surface of what one step of a layer hands to the next."""
+        """Return the surface of what one step of a layer passes to the next."""
         place = self.room(surface_of(extent, SCRATCH_BAR).depth)
         return replace(surface_of(extent, SCRATCH_BAR, base=place), access=Access.WRITTEN_BEFORE)
 

@@ -97,7 +97,7 @@ def target_of(container: Container) -> Target:
 
 
 def check_inputs(inputs: Mapping[str, Array], ports: tuple[Port, ...]) -> dict[str, Array]:
-    """Return inputs in fp16, as the host hands them over.
+    """Return inputs in fp16, as the host passes them.
 
     Raises:
         GraphError: One is missing, is not one of the program's, or has another shape.

@@ -141,7 +141,7 @@ def scale_of(stages: tuple[Stage, ...]) -> tuple[float, tuple[Stage, ...]]:
 
 
 def is_gain(stage: Stage) -> bool:
-    """Tell whether a stage multiplies and adds nothing."""
+    """Return whether a stage multiplies and adds nothing."""
     return stage.kind.name == "gain_offset_control" and set(stage.operands) == {"gain"}
 
 

@@ -47,7 +47,7 @@ __all__ = [
 
 
 def is_view(layer: Layer) -> bool:
-    """Tell whether a layer leaves every element where it is."""
+    """Return whether a layer leaves every element where it is."""
     if layer.kind.name not in {"reshape", "flatten", "identity"} or layer.epilogue:
         return False
     (source,) = layer.bottoms

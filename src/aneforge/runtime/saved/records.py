@@ -56,7 +56,7 @@ class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_d
     shape: tuple[int, ...]
     offset: int
     bits: int = 8
-    """Where it is less than 8, elements of one byte are packed, so many bits each."""
+    """Where it is less than 8, elements of one byte are packed, this many bits each."""
 
     @property
     def nbytes(self) -> int:

@@ -306,7 +306,7 @@ class Layout:
         return self.fields[name]
 
     def has(self, name: str) -> bool:
-        """Tell whether this generation has a field of that name."""
+        """Return whether this generation has a field of that name."""
         return name in self.fields
 
     def label_at(self, address: int) -> str:

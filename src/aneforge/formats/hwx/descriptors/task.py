@@ -186,7 +186,7 @@ class Task:
         return None if word is None else float(self.layout.place(name).field.value(word))
 
     def flag(self, name: str, index: int = 0) -> bool:
-        """Tell whether a field is set: it exists in this generation, is written or has a default, and is not 0."""
+        """Return whether a field is set: it exists in this generation, is written or has a default, and is not 0."""
         return self.layout.has(name) and bool(self.integer(name, index))
 
     def code(self, name: str) -> str | None:

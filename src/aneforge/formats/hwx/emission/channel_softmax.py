@@ -1,4 +1,4 @@
-"""Softmax over channels or rows: tasks of known kinds that hand over through scratch memory.
+"""Softmax over channels or rows: tasks of known kinds that pass results through scratch memory.
 
 The structure is decoded (hwx-programs 8.6): the maximum, exponents, powers, the sum of products with 1 and its
 reciprocal in one task of the neural cores, the product. That tensors between them go through memory is inferred.

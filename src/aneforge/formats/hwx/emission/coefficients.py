@@ -178,7 +178,7 @@ def largest_parts(convolution: Convolution, outputs: int, largest: int) -> tuple
 
 
 def is_held(convolution: Convolution, outputs: int) -> bool:
-    """Tell whether one task may compute so many outputs: they fit kernel memory, a strided kernel in one tile."""
+    """Return whether one task may compute so many outputs: they fit kernel memory, a strided kernel in one tile."""
     per_core = -(-outputs // CORES)
     if convolution.stride != (1, 1) and (
         per_core > MOST_SPARSE_LANES or (outputs > CORES and outputs != CORES << ceil_log2(per_core))

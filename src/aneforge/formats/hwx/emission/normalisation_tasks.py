@@ -1,4 +1,4 @@
-"""Softmax and layer normalisation over the width: chains of tasks that hand over on chip."""
+"""Softmax and layer normalisation over the width: chains of tasks that pass results on chip."""
 
 from __future__ import annotations
 

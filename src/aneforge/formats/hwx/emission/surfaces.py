@@ -76,7 +76,7 @@ class Surface:
     interleave: int = 1
 
     def named(self) -> Surface:
-        """Return the surface as a pair of tasks names it that hands over on chip."""
+        """Return the surface as a pair of tasks names it that passes results on chip."""
         return replace(self, access=Access.NAMED)
 
     def at(self, base: int) -> Surface:

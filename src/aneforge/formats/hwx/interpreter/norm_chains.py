@@ -60,7 +60,7 @@ def exponents_of(values: ValueTable, reciprocals: Names, powers: Names, axis: in
 
 
 def adds_up(value: MadeValue, *, along_width: bool) -> bool:
-    """Tell whether a value is reciprocals of sums: the planar engine's along the width, products with 1 otherwise.
+    """Return whether a value is reciprocals of sums: the planar engine's along the width, products with 1 otherwise.
 
     So softmax is computed by tasks of programs; another way to add rounds otherwise, and is another operation.
     """
@@ -71,12 +71,12 @@ def adds_up(value: MadeValue, *, along_width: bool) -> bool:
 
 
 def is_power_of_two(work: Work | None) -> bool:
-    """Tell whether work is the table of powers of two, of what it reads as it is."""
+    """Return whether work is the table of powers of two, of what it reads as it is."""
     return isinstance(work, Copy) and work.scale == 1 and is_table(work.activation, "exp2")
 
 
 def is_table(activation: Activation, op: str) -> bool:
-    """Tell whether an activation is the table of an operation."""
+    """Return whether an activation is the table of an operation."""
     named = activation.operation if isinstance(activation, ActivationTable) else None
     return named is not None and named.op == op
 
@@ -157,7 +157,7 @@ def rows_of(value: MadeValue, source: int) -> Names:
 
 
 def same_rows(found: tuple[MadeValue, Names], rows: Names, source: int = 0) -> bool:
-    """Tell whether results of a reduction, of which some are given, are each of its own row."""
+    """Return whether results of a reduction, of which some are given, are each of its own row."""
     value, elements = found
     if isinstance(value.work, Sum) and (value.work.window.height, value.work.window.width) != (1, 1):
         return False

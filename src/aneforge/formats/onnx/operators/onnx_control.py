@@ -197,7 +197,7 @@ def state_count(call: Call, count: int) -> int:
     """Return how many inputs are states.
 
     Raises:
-        GraphError: There are not so many inputs to scan, or none.
+        GraphError: There are fewer inputs to scan, or none.
     """
     scanned_inputs = call.integer("num_scan_inputs")
     if not 0 < scanned_inputs <= count:

@@ -103,7 +103,7 @@ AXES = {"1d": 1, "2d": 2, "3d": 3}
 
 
 def axes_of(call: Call) -> int:
-    """Return the number of spatial axes that an operator's name tells."""
+    """Return the number of spatial axes that an operator's name states."""
     return next(count for name, count in AXES.items() if name in call.operator)
 
 
