@@ -568,7 +568,7 @@ class SaturationWarning(PrecisionWarning):
     ...     warnings.simplefilter("always", SaturationWarning)
     ...     _ = af.compile(af.input((1, 4)).sin(), target=af.targets.Family.A13)
     >>> print(str(given[0].message).partition(": ")[2].partition(" Remedy")[0])
-    it is built of other operations there, which become infinite for magnitudes above 3234 (nothing bounds them).
+    it is built from other operations there, which become infinite for magnitudes above 3234 (nothing bounds them).
     """
 
 

@@ -62,7 +62,7 @@ REMEDIES = {
     Route.CROP: f"begin the slice at 0 of the width; or {PROMISE}",
     Route.INT8: f"keep these weights in fp16 or take int4; or {PROMISE}",
     Route.REBUILT: PROMISE,
-    Route.SQUARES: f"scale what is read down by a power of two, and the result up by it; or {PROMISE}",
+    Route.SQUARES: f"scale the operands down by a power of two, and the result up by it; or {PROMISE}",
 }
 INSIDE = frozenset({Trait.RESIZING, Trait.SQUARING_SUM})
 """Traits of operations that can overflow inside, whatever the target does with them."""
@@ -199,7 +199,7 @@ def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Ha
         reach = max(bounds[value.node, value.index] for value in read[node])
         if reach > limit:
             squares = Trait.SQUARING_SUM in node.op.traits
-            what = "it adds squares, which" if squares else "it is built of other operations there, which"
+            what = "it adds squares, which" if squares else "it is built from other operations there, which"
             detail = f"{what} become infinite for magnitudes above {limit:g}"
             route, op = Route.SQUARES if squares else Route.REBUILT, node.op.name
             found.append(Hazard(route, op, node.location, target.name, limit, reach, detail, REMEDIES[route]))

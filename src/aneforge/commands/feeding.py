@@ -105,7 +105,7 @@ def warn_of_values_outside(name: str, value: Array, least: float, most: float) -
         be = "is" if outside.size == 1 else "are"
         message = (
             f"input {name!r}: {outside.size} of {value.size} values {be} outside of its range of {least:g} to "
-            f"{most:g}, such as {outside[0]:g}; what is proven for the range does not cover that"
+            f"{most:g}, such as {outside[0]:g}; proofs for the range do not cover them"
         )
         warn(message, PrecisionWarning)
 

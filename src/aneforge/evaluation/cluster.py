@@ -148,7 +148,7 @@ def connected(client: Client) -> Generator[None]:
         raise GraphError(
             "the scheduler went away",
             seen=describe(error),
-            remedy="start it again; what was computed is kept, and the same command goes on from there",
+            remedy="start it again; computed results are kept, and the same command goes on from there",
         ) from None
 
 

@@ -140,7 +140,7 @@ class RunFolder:
                 "the results cannot be written",
                 location=Location(str(self.path)),
                 seen=error.strerror or str(error),
-                remedy="what was written is complete: free some space, and the same command continues from there",
+                remedy="the written files are complete: free some space, and the same command continues from there",
             ) from None
 
     @contextmanager

@@ -41,7 +41,7 @@ def estimate(out: GraphLike | Planned, target: TargetLike = None, *, int8: bool 
     if isinstance(out, Planned):
         if int8:
             raise GraphTypeError(
-                "what was compiled keeps its weights",
+                "a compiled model keeps its weights",
                 operation="estimate",
                 seen="int8=True",
                 remedy="compile the graph with int8=True, or give the graph",

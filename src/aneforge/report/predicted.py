@@ -111,7 +111,7 @@ EDGES = (
         "fp16 overflow",
         "saturation",
         "A result can be larger than fp16 holds.",
-        "The largest finite number of fp16 is 65504; what is larger becomes infinite.",
+        "The largest finite number of fp16 is 65504; larger values become infinite.",
     ),
     Predicted(
         "ANE-RANGE-002",

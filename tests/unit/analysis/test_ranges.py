@@ -377,7 +377,7 @@ def test_an_overflow_between_a_gain_and_a_slot_is_told_though_the_slot_hides_it(
     report = ranges(y, inputs=samples, target="h16") if observed else ranges(y, {"x": (50.0, 50.0)}, target="h16")
     first = report.first(Edge.FP16)
     assert first is not None
-    assert (first.op, first.passed[0].what) == ("conv", "what enters a slot")
+    assert (first.op, first.passed[0].what) == ("conv", "the input of a slot")
     (result,) = run(build_program(y, "h16"), samples).outputs.values()
     assert result[0, 0] == 0.0  # and not 1 / 200,000
 
@@ -403,7 +403,7 @@ def test_an_overflow_that_was_seen_is_as_large_as_it_should_have_been() -> None:
     assert str(concern) == "fp16 overflow of the exact result: 1e+06 against 65504, margin -3.9 bits"
     (behind,) = report.layers[-1].passed
     assert behind.margin == -math.inf
-    assert behind.remedy == "what it reads can be infinite already, so look at the layers before it"
+    assert behind.remedy == "its inputs can be infinite already, so look at the layers before it"
 
 
 def test_a_product_that_overflowed_is_as_large_as_its_sums_were() -> None:

@@ -107,7 +107,7 @@ def test_products_inside_attention_lose_their_bits_under_the_grid() -> None:
             first = report.first(Edge.GRID)
             assert first is not None
             assert [concern.what for concern in first.passed] == [what]
-            assert "scale what is read up" in first.passed[0].remedy
+            assert "scale the operands up" in first.passed[0].remedy
     assert ranges(attended, {"q": 4.0, "k": 4.0, "v": 4.0}, target="h16").first(Edge.GRID) is None
     assert ranges(attended, {"q": 0.0, "k": 0.0, "v": 0.0}, target="h16").margin(Edge.GRID) == float("inf")
 

@@ -169,7 +169,7 @@ def test_the_remedy_of_a_mean_helps() -> None:
     first = ranges(x.mean(-1), target="h13").first(Edge.FP16)
     assert first is not None
     assert str(first.passed[0]) == "fp16 overflow of sums inside: 1.311e+05 against 65504, margin -1.0 bits"
-    assert first.passed[0].remedy == "scale what is read down by a power of two, and the result up again after it"
+    assert first.passed[0].remedy == "scale the operands down by a power of two, and the result up again after it"
     helped = (x * 0.25).mean(-1) * 4.0
     assert ranges(helped, target="h13").first(Edge.FP16) is None
     (result,) = run(build_program(helped, "h13"), {"x": np.full((1, 1000), 2048.0)}).outputs.values()

@@ -244,7 +244,7 @@ def test_work_counts_constants_apart() -> None:
 
 
 def test_an_operation_without_a_meaning_says_why() -> None:
-    with pytest.raises(GraphError, match="call: it has no meaning on its own: what is called is a function"):
+    with pytest.raises(GraphError, match="call: it has no meaning on its own: it calls a function"):
         find_op("call").evaluate({"values": (np.ones(1),)}, {})
 
 

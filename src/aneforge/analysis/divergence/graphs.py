@@ -464,7 +464,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     elif rebuilt(first) != rebuilt(second) and texts:
         strength, cause, detail = Strength.APPROXIMATION, Cause.DECOMPOSITION, "; ".join(dict.fromkeys(texts))
     elif kinds[0] == kinds[1]:
-        strength, cause, detail = Strength.ROUNDINGS, Cause.FUSION, "what is fused after an operation differs"
+        strength, cause, detail = Strength.ROUNDINGS, Cause.FUSION, "fused operations after an operation differ"
     else:
         strength, cause = Strength.ROUNDINGS, Cause.SPLIT
         detail = "; ".join(dict.fromkeys(notes)) or f"{name_kinds(apart.first)} against {name_kinds(apart.second)}"

@@ -86,9 +86,9 @@ REMEDIES = {
 }
 
 
-NOT_HERE = "what it reads can be infinite already, so look at the layers before it"
+NOT_HERE = "its inputs can be infinite already, so look at the layers before it"
 """What helps against an infinite result that came in as one."""
-INSIDE_ATTENTION = "scale what is read up by a power of two, and the result or scale= down by it"
+INSIDE_ATTENTION = "scale the operands up by a power of two, and the result or scale= down by it"
 """What helps against the grid inside attention."""
 VALUES_DOWN = "scale the values down by a power of two, and the result up by it (af.rescale)"
 """What helps against the edge inside attention."""

@@ -52,8 +52,8 @@ __all__ = ["INNER", "Inner", "inner_of_affine", "nearest"]
 ELEMENTS_AT_A_TIME = 2**20
 """Windows are looked at in parts of about this many elements, because a window repeats what its neighbours see."""
 
-BEFORE_THE_SUM = "scale what is read down by a power of two, and the result up again after it"
-BEFORE_THE_LOGARITHM = "scale what is read down by 2^-k, and add k times log 2 to the result"
+BEFORE_THE_SUM = "scale the operands down by a power of two, and the result up again after it"
+BEFORE_THE_LOGARITHM = "scale the operands down by 2^-k, and add k times log 2 to the result"
 ONE_AXIS = "take one axis after the other"
 BEFORE_THE_NORM = "scale what the norm reads down by a power of two, and epsilon by its square"
 BEFORE_THE_POWER = "use softplus(min(x, 10)) + relu(x - 10), or promise a smaller range (max_abs of the input, clip)"

@@ -73,7 +73,7 @@ def inside_slots(layer: Layer, found: Found, program: Program) -> Iterator[Inner
 
 def into_slot(entering: Range) -> Inner:
     """Return what enters a slot."""
-    return Inner(entering.magnitude if entering.finite else math.inf, "what enters a slot")
+    return Inner(entering.magnitude if entering.finite else math.inf, "the input of a slot")
 
 
 def inside_seen(

@@ -326,7 +326,7 @@ STATE_AS_TENSOR = MilRule.of(
 )
 STATE_DATA = MilRule.of(
     "MIL-STATE-003",
-    """What is written to state {name} is not of its type.
+    """The value written to state {name} is not of its type.
 
     Remedy: write {expected}.
     """,

@@ -353,7 +353,7 @@ NEAREST_BY_GATHER = moving("nearest", "elements repeated or gathered", nearest_b
 MIRRORED_BY_GATHER = moving("gather", "elements gathered", mirrored_by_gather)
 BOXES_WITH_IMAGES = moving("images", "the image of every box named", boxes_with_images, same_operation=True)
 SELECT_OF_ONE_SHAPE = moving(
-    "one shape", "what is chosen spread to the shape of the result", select_of_one_shape, same_operation=True
+    "one shape", "the values broadcast to the shape of the result", select_of_one_shape, same_operation=True
 )
 BRANCHES = moving("select", "a choice of every value", branches)
 REPEATED_BY_TILE = moving("tile", "repetitions along the axes", repeated_by_tile)

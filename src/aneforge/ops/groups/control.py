@@ -237,7 +237,7 @@ CALL = Op(
     operands=(Operand("values", variadic=True),),
     infer=same_types,
     meaning=None,
-    no_meaning="what is called is a function of the program",
+    no_meaning="it calls a function of the program",
     sample=sample_call,
     support=INTERNAL,
     in_mil=True,

@@ -33,7 +33,7 @@ LIKELY_MOVER = Support(floor=2, basis=Basis.LIKELY, mil_since=None, mil_otherwis
 def written_type(state: TensorType, data: TensorType) -> TensorType:
     """Return the type of the state, which what is written must have."""
     if data != state:
-        raise GraphError("what is written is not of the state's type", seen=data, limit=state)
+        raise GraphError("the written value is not of the state's type", seen=data, limit=state)
     return state
 
 

@@ -253,8 +253,8 @@ def find_hindrance(nodes: Sequence[Node], most: Bounds, hidden: frozenset[Node])
         return READS_STATE
     found = [most.get((value.node, value.index), float("inf")) for node in nodes for value in get_sizing_tensors(node)]
     if not np.all(np.isfinite(found)):
-        return "what it reads is not bounded by finite numbers"
-    return "" if all(found) else "what it reads was zero throughout"
+        return "its operands are not bounded by finite numbers"
+    return "" if all(found) else "its operands were zero throughout"
 
 
 def find_reached_outputs(graph: Graph) -> dict[Node, frozenset[str]]:

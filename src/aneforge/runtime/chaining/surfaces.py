@@ -63,9 +63,9 @@ class IOSurface:
             GraphError: They are longer than the surface.
         """
         if not isinstance(values, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise GraphTypeError("what is written to a surface must be a NumPy array", seen=type(values).__name__)
+            raise GraphTypeError("values written to a surface must be a NumPy array", seen=type(values).__name__)
         if values.dtype.hasobject:
-            raise GraphTypeError("what is written to a surface must be numbers", seen=str(values.dtype))
+            raise GraphTypeError("values written to a surface must be numbers", seen=str(values.dtype))
         flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         if flat.nbytes > self.nbytes:
             raise GraphError(f"{self} is too small for the values", seen=flat.nbytes, limit=self.nbytes)

@@ -64,7 +64,7 @@ HANDOFF_RULES = (
         "load a bundle in a forked child",
         allowed=False,
         cost="",
-        why="what the runtime is built on does not survive it",
+        why="the frameworks under the runtime do not survive it",
     ),
     HandoffRule(
         "load a bundle in another binary",

@@ -400,7 +400,7 @@ WRONG: list[tuple[Callable[..., object], tuple[object, ...], type[Exception], st
     (IOSurface, (0,), GraphError, "a surface must have at least one byte"),
     (IOSurface, (1.5,), GraphTypeError, "the size of a surface must be an integer"),
     (IOSurface(4).write, (np.zeros(3, np.float16),), GraphError, "is too small for the values"),
-    (IOSurface(4).write, ([0],), GraphTypeError, "what is written to a surface must be a NumPy array"),
+    (IOSurface(4).write, ([0],), GraphTypeError, "values written to a surface must be a NumPy array"),
     (IOSurface(4).read, (np.float16, (3,)), GraphError, "does not hold so many values"),
     (ANEIOSurfaceObject, (None,), GraphTypeError, "the surface of a surface object must be of type IOSurface"),
     (ANEBuffer, (IOSurface(4), 0), GraphTypeError, "the surface object of a buffer must be of type ANEIOSurface"),
