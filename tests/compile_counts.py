@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def count_compiles(monkeypatch: pytest.MonkeyPatch) -> list[af.Graph]:
     """Return a list that every graph is added to when it is compiled."""
     compiled: list[af.Graph] = []
-    build = compiling.build_or_found
+    build = compiling.build_or_find
 
     def counted(graph: af.Graph, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - passed on
         compiled.append(graph)
         return build(graph, *given, **named)
 
-    monkeypatch.setattr(compiling, "build_or_found", counted)
+    monkeypatch.setattr(compiling, "build_or_find", counted)
     return compiled

@@ -163,9 +163,9 @@ def check(
             *subject.notes,
             *remarks,
             *shapes_bound(asked.shapes, several=asked.name is not None),
-            *states_left(states),
+            *describe_ignored_states(states),
             *where_it_runs(reports),
-            *splits_made(found, [one for _, one in made], reports),
+            *describe_splits(found, [one for _, one in made], reports),
         ),
         tool=__version__,
     )
@@ -211,13 +211,13 @@ def shapes_bound(shapes: Shapes | None, *, several: bool) -> Iterator[str]:
         )
 
 
-def states_left(states: Mapping[str, Array]) -> Iterator[str]:
+def describe_ignored_states(states: Mapping[str, Array]) -> Iterator[str]:
     """Yield what is said of sample values for states, which a check does not look at."""
     if states:
         yield f"sample values of states are not looked at, states start at zero: {', '.join(states)}"
 
 
-def splits_made(found: Sequence[Preflight], made: Sequence[Made], reports: Sequence[TargetReport]) -> Iterator[str]:
+def describe_splits(found: Sequence[Preflight], made: Sequence[Made], reports: Sequence[TargetReport]) -> Iterator[str]:
     """Yield what the compiler makes of operations that are oversize, in the words of `preflight`, each once."""
     named: dict[str, list[TargetReport]] = {}
     for verdict, one, report in zip(found, made, reports, strict=True):

@@ -113,9 +113,8 @@ def target_side(
     for name, output in graph.outputs.items():
         if output.node.op.name not in PLACEHOLDERS:
             found[renumbered[places[output.node]], output.index] = ran.outputs[name]
-    hazards = (
-        () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**given, **states}, label_of(place)))
-    )
+    fed = {**given, **states}
+    hazards = () if all_finite(ran.values) else tuple(observe_hazards(graph, made.program, fed, label_of(place)))
     return Side(target.name, found, str(ran.label.exactness), hazards, chip=chip_of(place))
 
 
@@ -124,7 +123,7 @@ def all_finite(values: Mapping[str, Array]) -> bool:
     return all(bool(np.isfinite(array).all()) for array in values.values() if array.dtype.kind == "f")
 
 
-def hazards_seen(graph: Graph, program: Program, sample: Mapping[str, Array], label: str) -> Iterator[str]:
+def observe_hazards(graph: Graph, program: Program, sample: Mapping[str, Array], label: str) -> Iterator[str]:
     """Yield the operations that make finite values of a sample infinite, each once."""
     from aneforge.analysis.ranges.analysis import Edge, observe_ranges  # noqa: PLC0415 - few comparisons have such values
     from aneforge.analysis.user_operations import name_at, operations_by_place  # noqa: PLC0415 - as above

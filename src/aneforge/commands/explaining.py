@@ -63,7 +63,7 @@ def explained(asked: Sequence[str]) -> Explanation:  # noqa: PLR0911 - one for e
             return explain_property(kind, name)
         case [("op" | "target" | "chip" | "pass" | "route") as kind, name]:
             return NAMED[kind](name)
-        case ["validator", name] if (found := validator_named(name)) is not None:
+        case ["validator", name] if (found := explain_known_validator(name)) is not None:
             return found
         case other if (found := explain_name(" ".join(other))) is not None:
             return found
@@ -294,14 +294,14 @@ def property_rows(kind: str, field: str) -> Iterator[Row]:
         yield Row(", ".join(targets), value, evidence)
 
 
-def operation_named(name: str) -> Explanation:
+def explain_operation(name: str) -> Explanation:
     """Return what is known of an operation."""
     from aneforge.commands.explained_names import explain_op  # noqa: PLC0415 - few explanations need it
 
     return explain_op(name)
 
 
-def validator_named(name: str) -> Explanation | None:
+def explain_known_validator(name: str) -> Explanation | None:
     """Return what is known of a validator; None where there is none of that name."""
     from aneforge.commands.explained_names import explain_validator  # noqa: PLC0415 - few explanations need it
 
@@ -367,7 +367,7 @@ def explained_chaining(name: str = "") -> Explanation:
 
 
 NAMED: Mapping[str, Callable[[str], Explanation]] = {
-    "op": operation_named,
+    "op": explain_operation,
     "target": explain_target,
     "chip": explain_target,
     "pass": explain_pass,

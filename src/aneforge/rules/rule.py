@@ -266,9 +266,9 @@ class Rule:
             return seen
         match self.relation:
             case Relation.AT_MOST | Relation.BELOW:
-                return (max(seen, key=number_seen),)
+                return (max(seen, key=to_number),)
             case Relation.AT_LEAST:
-                return (min(seen, key=number_seen),)
+                return (min(seen, key=to_number),)
             case _:
                 return seen[:1]
 
@@ -417,7 +417,7 @@ def own_fact(facts: Property, target: Target) -> Fact:
     return found
 
 
-def number_seen(seen: Seen) -> float:
+def to_number(seen: Seen) -> float:
     """Return a value that was seen as the number that it is."""
     return seen.value if isinstance(seen.value, int | float) else int(seen.value)
 

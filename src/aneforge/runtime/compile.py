@@ -159,7 +159,7 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     give_warnings(precision)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
     fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend | CudaBackend)
-    program, facts, built = build_or_found(graph, place, options, fresh=fresh)
+    program, facts, built = build_or_find(graph, place, options, fresh=fresh)
     floor = dispatch_cautions(program)
     give_warnings(floor)
     # What was compiled may be warned of where the graph was not: its weights are encoded, its form is another.
@@ -213,7 +213,7 @@ def export_graph(graph: Graph, place: Place, options: Options) -> Graph:
     return prepare_graph(graph, place, options).graph
 
 
-def build_or_found(
+def build_or_find(
     graph: Graph, place: Place, options: Options, *, fresh: bool
 ) -> tuple[Program, ModelFacts, Built | None]:
     """Return the program of a graph: from the cache, or compiled now and put there: then with what was built."""

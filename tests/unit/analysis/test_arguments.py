@@ -9,7 +9,7 @@ import pytest
 
 import aneforge as af
 from aneforge.analysis.ranges.interval import Range
-from aneforge.analysis.ranges.program_ranges import samples_given
+from aneforge.analysis.ranges.program_ranges import read_samples
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 
 
@@ -85,4 +85,4 @@ def test_bits_of_another_sort(bits: Any) -> None:  # noqa: ANN401 - what a calle
 
 def test_samples_may_come_one_by_one() -> None:
     one = {"x": np.ones((1, 1))}
-    assert samples_given(one) == samples_given([one]) == samples_given(part for part in (one,)) == [one]
+    assert read_samples(one) == read_samples([one]) == read_samples(part for part in (one,)) == [one]

@@ -90,13 +90,13 @@ def test_a_classifier_learns_as_in_float32_and_nothing_is_compiled_in_a_run(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled: list[object] = []
-    build = compiling.build_or_found
+    build = compiling.build_or_find
 
     def counted(graph: af.Graph, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - passed on
         compiled.append(graph)
         return build(graph, *given, **named)
 
-    monkeypatch.setattr(compiling, "build_or_found", counted)
+    monkeypatch.setattr(compiling, "build_or_find", counted)
     trainer = Perceptron().trainer(target)
     before = trainer.loss()
     losses = [trainer.step() for _ in range(60)]

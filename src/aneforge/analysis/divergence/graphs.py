@@ -245,7 +245,7 @@ def between(first: Side, second: Side, numbering: Numbering) -> Divergence:
     left, right = first.numbered.leaving(), second.numbered.leaving()
     outputs = tuple(name for name in left if left[name] != right.get(name))
     if outputs and not any(finding.on_engine for finding in findings) and not together.same_graph:
-        findings += unexplained(together, first, second)
+        findings += find_unexplained(together, first, second)
     if not any(finding.on_engine for finding in findings):
         outputs = ()
     if not outputs:
@@ -487,7 +487,7 @@ def notes_on(side: Side, layers: Sequence[Layer]) -> list[Note]:
     return [note for note in notes if note.layer and note.layer.split(".")[0] in stems]
 
 
-def unexplained(together: Alignment, first: Side, second: Side) -> list[Difference]:
+def find_unexplained(together: Alignment, first: Side, second: Side) -> list[Difference]:
     """Return the finding on programs of different operations in which no layer stands out."""
     last = second.numbered.program.layers[-1]
     bound = width(first, second, first.numbered.program.layers[-1:], (last,))

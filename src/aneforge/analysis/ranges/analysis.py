@@ -20,7 +20,7 @@ from aneforge.analysis.ranges.inside import inside, inside_seen, inside_slots
 from aneforge.analysis.ranges.interval import FINITE, hull, of_values
 from aneforge.analysis.ranges.layer_ranges import exact_pair, get_known_ref, range_of_layer, reads_absent, situation_of
 from aneforge.analysis.ranges.product_ranges import LOST, ROUNDS_TO_EDGE
-from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, samples_given
+from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, read_samples
 from aneforge.analysis.ranges.reached import find_reached
 from aneforge.analysis.ranges.sums import weigh
 from aneforge.compiler.compile import compile_graph
@@ -233,7 +233,7 @@ def ranges(
     compiled = compile_graph(original, resolved)
     program = compiled.program
     if inputs is not None:
-        samples = samples_given(inputs, [*original.inputs, *original.state_placeholders])
+        samples = read_samples(inputs, [*original.inputs, *original.state_placeholders])
         seen = observe_ranges(program, [compiled.feed(sample) for sample in samples])
         return replace(seen, notes=half.notes)
     declared = declared_ranges(original, ranges, otherwise=FINITE)

@@ -205,7 +205,7 @@ def window_rows(planes: Array, along: tuple[Slide, ...]) -> Iterator[Array]:
         yield by_row(windows, tuple(range(windows.ndim - len(along), windows.ndim)))
 
 
-def powers_summed(situation: Situation) -> Iterator[Inner]:
+def bound_summed_powers(situation: Situation) -> Iterator[Inner]:
     """Yield the sum of a logarithm of powers: the largest is taken off first, so none is more than 1."""
     adder, x = adder_of(situation.target), situation.look_up("x")
     if x.values is None:
@@ -380,7 +380,7 @@ INNER: Mapping[str, Inside] = {
     "reduce_l1_norm": reduction(np.abs, BEFORE_THE_SUM, whole=True),
     "reduce_l2_norm": reduction(squares, BEFORE_THE_SUM, whole=True),
     "reduce_log_sum": reduction(same, BEFORE_THE_LOGARITHM, whole=True),
-    "reduce_log_sum_exp": powers_summed,
+    "reduce_log_sum_exp": bound_summed_powers,
     "reduce_mean": reduction(same, BEFORE_THE_SUM, whole=False),
     "reduce_sum": reduction(same, BEFORE_THE_SUM, whole=True),
     "reduce_sum_square": reduction(squares, BEFORE_THE_SUM, whole=True),

@@ -93,7 +93,7 @@ def range_of_layer(
     exact = exact_pair(layer, situation, most) if stages[0][0] is Slot.GAIN_OFFSET else None
     if exact is not None:
         affine = affine_of_stage(stages[0][1], layer.core_types[0].rank)
-        rounded = once_rounded(np.array([exact.low]), np.array([exact.high]), affine)
+        rounded = round_once(np.array([exact.low]), np.array([exact.high]), affine)
         return through(layer, rounded, stages[1:], target, core=found[0])
     return through(layer, found[0], stages, target)
 
@@ -171,13 +171,13 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
         # The sum is infinite for the gain after it, not the number that the engine reads.
         low, high = np.array([-np.inf]), np.array([np.inf])
         total = replace(total, low=low, high=high)
-        return through(layer, once_rounded(low, high, affine), stages, target, core=RESULTS, total=total)
+        return through(layer, round_once(low, high, affine), stages, target, core=RESULTS, total=total)
     if affine.gain is None:
         return through(layer, leaving(total), stages, target, total=total)
     low, high = total.low, total.high
     if affine.vector and ((affine.axis - total.axis) % rank or low.size == 1):
         low, high = low.min(keepdims=True), high.max(keepdims=True)
-    return through(layer, once_rounded(low, high, affine), stages, target, core=leaving(total), total=total)
+    return through(layer, round_once(low, high, affine), stages, target, core=leaving(total), total=total)
 
 
 def read_constants(values: Array | None) -> Array | None:
@@ -185,7 +185,7 @@ def read_constants(values: Array | None) -> Array | None:
     return None if values is None else read(host_fp16(values))
 
 
-def once_rounded(low: Array, high: Array, affine: Affine) -> Range:
+def round_once(low: Array, high: Array, affine: Affine) -> Range:
     """Return the range of gain · x + offset of sums that were not rounded before.
 
     A gain of 0 leaves the offset of finite sums; times an infinite one it is not a number, which leaves as 0.

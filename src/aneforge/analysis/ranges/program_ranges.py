@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["bound_magnitudes", "declared_ranges", "flow", "samples_given"]
+__all__ = ["bound_magnitudes", "declared_ranges", "flow", "read_samples"]
 
 
 RANGE = "a magnitude, or a low and a high end"
@@ -154,17 +154,17 @@ def declared_ranges(
         if name not in graph.inputs and name not in graph.state_placeholders:
             raise UnknownNameError.of("input", name, [*graph.inputs, *graph.state_placeholders])
     found = {
-        name: range_given(name, given[name], node.types[0])
+        name: read_range(name, given[name], node.types[0])
         for name, node in graph.state_placeholders.items()
         if given and name in given
     }
     for name, node in graph.inputs.items():
         if given and name in given:
-            found[name] = range_given(name, given[name], node.types[0])
+            found[name] = read_range(name, given[name], node.types[0])
             continue
         promise = node.attributes.get("max_abs")
         if isinstance(promise, int | float):
-            found[name] = range_given(name, float(promise), node.types[0])
+            found[name] = read_range(name, float(promise), node.types[0])
         elif is_float(node.types[0].dtype):
             found[name] = otherwise
     return found
@@ -183,14 +183,14 @@ def check_by_name(given: object) -> None:
     raise misuse(ASKED, text, seen=describe_argument(given), remedy=remedy, error=GraphTypeError)
 
 
-def range_given(name: str, given: object, kind: TensorType) -> Range:
+def read_range(name: str, given: object, kind: TensorType) -> Range:
     """Return a range as the host passes its ends: a magnitude, or two ends.
 
     Raises:
         GraphError: It ends before it begins, or has more than two ends.
         GraphTypeError: It is neither a number nor two.
     """
-    low, high = ends_given(f"the range of input {name!r}", given)
+    low, high = read_ends(f"the range of input {name!r}", given)
     if not low <= high:
         raise misuse(ASKED, f"the range of input {name!r} is empty", seen=f"{low} to {high}", limit=RANGE)
     ends = of_values(np.asarray(host_fp16(np.array([low, high])) if is_float(kind.dtype) else np.array([low, high])))
@@ -198,10 +198,10 @@ def range_given(name: str, given: object, kind: TensorType) -> Range:
     return Range(max(ends.low, whole.low), min(ends.high, whole.high))
 
 
-def ends_given(what: str, given: object) -> tuple[float, float]:
+def read_ends(what: str, given: object) -> tuple[float, float]:
     """Return the two ends of a range; numbers and arrays of NumPy mean the same as Python's.
 
-    >>> ends_given("x", 2), ends_given("x", np.float16(0.5)), ends_given("x", np.array([1, 4]))
+    >>> read_ends("x", 2), read_ends("x", np.float16(0.5)), read_ends("x", np.array([1, 4]))
     ((-2.0, 2.0), (-0.5, 0.5), (1.0, 4.0))
 
     Raises:
@@ -219,7 +219,7 @@ def ends_given(what: str, given: object) -> tuple[float, float]:
     return low, high
 
 
-def samples_given(
+def read_samples(
     inputs: Mapping[str, Array] | Iterable[Mapping[str, Array]], names: Collection[str] | None = None
 ) -> list[Mapping[str, Array]]:
     """Return sets of sample inputs, of which one or several are given; `names` are those of all inputs, where known.

@@ -84,12 +84,12 @@ def transform_magnitudes(x: Array, weights: Array, pads: list[tuple[int, int]]) 
     image = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right + 2 * tiles - width)))
     columns = [image[..., begin : begin + 2 * tiles : 2] for begin in range(4)]
     pairs = zip(data_transform(columns), kernel_transform(weights), strict=True)
-    sums = [rows_added(np.abs(read(to_fp16(data))), np.abs(read(to_fp16(kernel)))) for data, kernel in pairs]
+    sums = [add_row_products(np.abs(read(to_fp16(data))), np.abs(read(to_fp16(kernel)))) for data, kernel in pairs]
     # Both results of a tile are made of the two in the middle and one at an end.
     return np.maximum(sums[0], sums[3]) + sums[1] + sums[2]
 
 
-def rows_added(data: Array, kernel: Array) -> Array:
+def add_row_products(data: Array, kernel: Array) -> Array:
     """Return the sums of one transformed column [N, C, H, tiles] with kernels [Cout, C, 3]: [Cout, N, rows, tiles]."""
     rows = data.shape[2] - ROWS + 1
     parts = [np.tensordot(kernel[:, :, row], data[:, :, row : row + rows], (1, 1)) for row in range(ROWS)]

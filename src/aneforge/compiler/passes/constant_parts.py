@@ -25,10 +25,10 @@ def constant_part(constant: Constant, axis: int, begin: int, size: int) -> Const
         case Int8Affine():
             return Int8Affine(
                 take_part(constant.quantized, axis, begin, size),
-                channels_taken(constant, constant.scale, axis, begin, size),
+                take_channels(constant, constant.scale, axis, begin, size),
                 None
                 if constant.zero_point is None
-                else channels_taken(constant, constant.zero_point, axis, begin, size),
+                else take_channels(constant, constant.zero_point, axis, begin, size),
                 constant.axis,
             )
         case Declared():
@@ -41,8 +41,8 @@ def constant_part(constant: Constant, axis: int, begin: int, size: int) -> Const
             offset = constant.offset
             return Blockwise(
                 take_part(constant.data, axis, begin, size),
-                blocks_taken(constant.scale, constant.data, axis, begin, size),
-                None if offset is None else blocks_taken(offset, constant.data, axis, begin, size),
+                take_blocks(constant.scale, constant.data, axis, begin, size),
+                None if offset is None else take_blocks(offset, constant.data, axis, begin, size),
             )
         case _:
             return Dense(take_part(constant.dense(), axis, begin, size))
@@ -54,7 +54,7 @@ def take_part(values: Array, axis: int, begin: int, size: int) -> Array:
     return np.ascontiguousarray(values[index])
 
 
-def channels_taken(constant: Int8Affine, row: Array, axis: int, begin: int, size: int) -> Array:
+def take_channels(constant: Int8Affine, row: Array, axis: int, begin: int, size: int) -> Array:
     """Return the scales or zero points of a part: one for all, or one for every channel."""
     return row.reshape(-1)[begin : begin + size] if row.size > 1 and axis == constant.axis else row
 
@@ -67,7 +67,7 @@ def sparse_part(constant: Sparse, axis: int, begin: int, size: int) -> Sparse:
     return Sparse(mask, constant.nonzero[take_part(places, axis, begin, size)[mask]])
 
 
-def blocks_taken(blocks: Array, data: Array, axis: int, begin: int, size: int) -> Array:
+def take_blocks(blocks: Array, data: Array, axis: int, begin: int, size: int) -> Array:
     """Return the numbers of the blocks of a part; where the part cuts a block, there is one for every element."""
     length = data.shape[axis] // blocks.shape[axis]
     if begin % length == 0 and size % length == 0:

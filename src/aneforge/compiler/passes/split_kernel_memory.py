@@ -99,7 +99,7 @@ def inner_cut(layer: Layer, kernel: Kernel) -> tuple[Cut, int, int]:
     return Cut(-1, operands), kernel.inner // taps, taps
 
 
-def sum_split(layer: Layer, kernel: Kernel, memory: KernelMemory) -> list[Layer]:
+def split_sum(layer: Layer, kernel: Kernel, memory: KernelMemory) -> list[Layer]:
     """Return a product whose single output channels are too large as a sum over parts of what it sums over.
 
     Raises:
@@ -179,7 +179,7 @@ class SplitKernelMemory(Pass):
     def split(self, layer: Layer, kernel: Kernel, most: int, memory: KernelMemory, notes: list[Note]) -> list[Layer]:
         """Return a product in parts that are smaller; the caller looks at each again."""
         if most == 0 and kernel.groups == 1:
-            parts = sum_split(layer, kernel, memory)
+            parts = split_sum(layer, kernel, memory)
             count = sum(piece.kind is layer.kind for piece in parts)
             undone = ", and the epilogue that was fused into it comes after the sum" if layer.epilogue else ""
             text = "became a sum of {count} parts, each rounded, since one output channel is larger than kernel memory"

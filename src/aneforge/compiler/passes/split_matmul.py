@@ -41,7 +41,7 @@ def contraction(layer: Layer) -> Cut:
     return Cut(-1, {"lhs": Along(left), "rhs": Along(right)})
 
 
-def rows_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:
+def split_rows_of_product(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:
     """Return a product in parts of so many rows; None where it has no more."""
     axis = row_axis(layer)
     if axis is None or most is None or layer.core_types[0].shape[axis] <= most:
@@ -53,7 +53,7 @@ def rows_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | 
     return [*cut_layer(first, cut, even_parts(rows, -(-rows // most)), "rows", target), *rest]
 
 
-def contraction_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:
+def split_contraction(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:
     """Return a product as a sum of products over parts of the contraction; None where it is short enough."""
     cut = contraction(layer)
     name, along = next(iter(cut.operands.items()))
@@ -98,13 +98,13 @@ class SplitMatmul(Pass):
         def split(layer: Layer) -> list[Layer] | None:
             if layer.kind.name not in PRODUCTS:
                 return None
-            rows = rows_split(layer, height, target) if layer.kind.name == "matmul" else None
+            rows = split_rows_of_product(layer, height, target) if layer.kind.name == "matmul" else None
             if rows is not None:
                 count = sum(piece.kind.name == "matmul" for piece in rows)
                 notes.append(Note(self.name, layer.name, f"became {count} parts along its rows in {cost_text(rows)}"))
                 notes.extend([Note(self.name, layer.name, UNDONE)] if fusion_undone(layer, rows) else [])
                 return [made for piece in rows for made in (split(piece) or [piece])]
-            parts = contraction_split(layer, longest, target)
+            parts = split_contraction(layer, longest, target)
             if parts is not None:
                 count = sum(piece.kind is layer.kind for piece in parts)
                 moved = "; the epilogue moved after the sum" if layer.epilogue else ""

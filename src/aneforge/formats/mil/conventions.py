@@ -126,7 +126,7 @@ def batch_to_space(call: Call, place: Location) -> Made:
     operands, attributes = call.operands(), call.attributes()
     x, blocks = cast("Value", operands["x"]), block_count(attributes)
     if x.type.rank == 4 and x.type.shape[0] > blocks and not x.type.shape[0] % blocks:
-        operands["x"] = images_moved(x, blocks, x.type.shape[0] // blocks, place)
+        operands["x"] = move_images(x, blocks, x.type.shape[0] // blocks, place)
     return build_results(call.entry.name, operands, attributes, place)
 
 
@@ -135,7 +135,7 @@ def space_to_batch(call: Call, place: Location) -> Made:
     pieces = generic(call, place)
     (images,) = cast("list[Tensor]", pieces)
     count = images.shape[0] // block_count(call.attributes())
-    return [images_moved(images, count, images.shape[0] // count, place)] if count > 1 else pieces
+    return [move_images(images, count, images.shape[0] // count, place)] if count > 1 else pieces
 
 
 def block_count(attributes: dict[str, object]) -> int:
@@ -147,7 +147,7 @@ def block_count(attributes: dict[str, object]) -> int:
             return 1
 
 
-def images_moved(x: Value, outer: int, inner: int, place: Location) -> Tensor:
+def move_images(x: Value, outer: int, inner: int, place: Location) -> Tensor:
     """Return images that were counted as o · inner + i, counted as i · outer + o."""
     shape = x.type.shape
     pieces = one("reshape", x, place, shape=(outer, inner, *shape[1:]))

@@ -54,7 +54,7 @@ def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
             yield from every_node(inner.node)
 
 
-def names_read(node: onnx.NodeProto, depth: int = 0) -> set[str]:
+def find_names_read(node: onnx.NodeProto, depth: int = 0) -> set[str]:
     """Return the names that a node reads: its inputs, and what the graphs in it read from around them."""
     names = {name for name in node.input if name}
     for inner in subgraphs(node):
@@ -70,7 +70,7 @@ def free_names(graph: onnx.GraphProto, depth: int = 0) -> set[str]:
     own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     own.update(one.values.name for one in graph.sparse_initializer)
     for node in graph.node:
-        read |= names_read(node, depth)
+        read |= find_names_read(node, depth)
         own.update(node.output)
     return read - own
 
@@ -78,7 +78,7 @@ def free_names(graph: onnx.GraphProto, depth: int = 0) -> set[str]:
 def sources_of(nodes: Sequence[onnx.NodeProto]) -> list[list[int]]:
     """Return for every node the places of the nodes whose results it reads."""
     makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
-    return [sorted({makers[name] for name in names_read(node) if name in makers}) for node in nodes]
+    return [sorted({makers[name] for name in find_names_read(node) if name in makers}) for node in nodes]
 
 
 def run_order(nodes: Sequence[onnx.NodeProto], file: str | None = None) -> Sequence[int]:
@@ -116,7 +116,7 @@ def cycle_error(nodes: Sequence[onnx.NodeProto], cycle: Sequence[int], file: str
     start = cycle.index(min(cycle))
     turned = [*cycle[start:], *cycle[:start], cycle[start]]
     reader, maker = turned[:2]
-    known = names_read(nodes[reader])
+    known = find_names_read(nodes[reader])
     read = next(name for name in nodes[maker].output if name in known)
     names = [repr(node_name(nodes[place], place)) for place in turned]
     left_out = len(names) - CYCLE_SHOWN
@@ -147,5 +147,5 @@ def live_nodes(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[t
         if needed.isdisjoint(node.output):
             continue
         live.append((place, node))
-        needed |= names_read(node)
+        needed |= find_names_read(node)
     return live[::-1]

@@ -16,7 +16,7 @@ from aneforge.analysis.ranges.analysis import Edge
 from aneforge.analysis.ranges.analysis import ranges as range_report
 from aneforge.analysis.ranges.interval import FINITE
 from aneforge.analysis.ranges.probes import bound_values
-from aneforge.analysis.ranges.program_ranges import declared_ranges, samples_given
+from aneforge.analysis.ranges.program_ranges import declared_ranges, read_samples
 from aneforge.errors import GraphError
 from aneforge.graph.graph import expect_values
 from aneforge.graph.methods.method_arguments import whole as whole_number
@@ -160,7 +160,7 @@ def collect_samples(
     """
     if inputs is None:
         return None
-    samples = samples_given(inputs)
+    samples = read_samples(inputs)
     if not samples:
         raise GraphError(
             "there is no sample to choose factors by", remedy="omit inputs, and samples are drawn at random"

@@ -162,7 +162,7 @@ def complex_of(call: Call, name: str) -> Complex:
 
 
 @complex_operator("view_as_complex")
-def pairs_joined(call: Call) -> Held:
+def complex_from_pairs(call: Call) -> Held:
     """Convert pairs along the last axis made complex numbers."""
     x, emit = call.value("self"), call.emit
     return Complex(emit.at(x, -1, 0), emit.at(x, -1, 1))
@@ -176,7 +176,7 @@ def complex_as_pairs(call: Call) -> Held:
 
 
 @complex_operator("complex")
-def parts_joined(call: Call) -> Held:
+def complex_from_parts(call: Call) -> Held:
     """Convert two real tensors made one."""
     real, imaginary, emit = call.value("real"), call.value("imag"), call.emit
     shape = np.broadcast_shapes(real.type.shape, imaginary.type.shape)
