@@ -365,9 +365,7 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
     notes: list[str] = []
     unknown = sum(layer.winograd == "unknown" for layer in work.layers)
     if unknown:
-        notes.append(
-            f"{unknown} convolutions may run as Winograd, which nobody has measured; priced as the direct form"
-        )
+        notes.append(f"{unknown} convolutions may run as Winograd, which was not measured; priced as the direct form")
     if any(segment.bridge for segment in work.segments):
         notes.append("layers that are programs of their own are priced by points measured on one chip")
     slow = sum(layer.aliased for layer in work.layers)
@@ -382,7 +380,7 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
     if not work.layers:
         notes.append(NOTHING)
     elif machine.power is None:
-        notes.append("no energy: nobody measured the power of this chip")
+        notes.append("no energy: the power of this chip was not measured")
     return notes
 
 

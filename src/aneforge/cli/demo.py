@@ -107,7 +107,7 @@ def show_story(out: Console, story: Story, written: str) -> None:
 
 
 def describe(target: TargetReport) -> str:
-    """Return how a network fares on a chip, in a few words."""
+    """Return the result of a network on a chip, in a few words."""
     from aneforge.report.model import NO, SPLIT  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.numbers import time_text  # noqa: PLC0415 - as above
 

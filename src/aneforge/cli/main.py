@@ -48,7 +48,7 @@ def guard(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
 
 
 def print_version(asked: bool) -> None:
-    """Print the version and leave."""
+    """Print the version and exit."""
     if asked:
         from aneforge._version import __version__  # noqa: PLC0415 - read only here
 

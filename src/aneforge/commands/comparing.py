@@ -60,7 +60,7 @@ class ComparedNode:
     relative: float | None
     """That of the largest magnitude of the second side."""
     not_finite: tuple[int, int]
-    """Elements that are infinite or no number, on either side."""
+    """Elements that are infinite or NaN, on either side."""
 
     @property
     def badness(self) -> tuple[float, float, int]:

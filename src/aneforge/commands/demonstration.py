@@ -41,7 +41,7 @@ class Sliced:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A network that fares differently on three chips, and a slice that does so on two of them."""
+    """A network with three different results on three chips, and a slice with two on two of them."""
 
     report: Report
     shown: tuple[TargetReport, ...]

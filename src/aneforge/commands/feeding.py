@@ -91,7 +91,7 @@ def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
     count = int(np.count_nonzero(np.isnan(numbers)))
     if count:
         be = "is" if count == 1 else "are"
-        warn(f"input {name!r}: {count} of {value.size} values {be} no number (NaN)", PrecisionWarning)
+        warn(f"input {name!r}: {count} of {value.size} values {be} NaN", PrecisionWarning)
 
 
 def warn_of_values_outside(name: str, value: Array, least: float, most: float) -> None:

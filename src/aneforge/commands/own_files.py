@@ -111,7 +111,7 @@ def is_made_here(path: Path) -> bool:
 
 
 def is_own_package(folder: Path) -> bool:
-    """Return whether an ML package has the identifiers that are written here; an empty folder is nobody's."""
+    """Return whether an ML package has the identifiers that are written here; an empty folder has no owner."""
     from aneforge.formats.mlpackage.mlpackage_files import MANIFEST  # noqa: PLC0415 - few outputs are packages
     from aneforge.formats.mlpackage.package import ROOT_IDENTIFIER  # noqa: PLC0415 - few outputs are packages
 

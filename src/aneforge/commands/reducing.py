@@ -74,7 +74,7 @@ def reduce_model(
 ) -> Reduced:
     """Return the smallest part of a model that still shows something: a rule's finding, different bits, or a NaN.
 
-    `nan` stands for results that are infinite or no number while all inputs are finite.
+    `nan` stands for results that are infinite or NaN while all inputs are finite.
 
     >>> import aneforge as af
     >>> x = af.input((1, 8, 1, 64), name="x")
@@ -315,7 +315,7 @@ def outputs_on(graph: Graph, target: Target | None, inputs: Mapping[str, Array])
 
 
 def not_finite(graph: Graph, inputs: Mapping[str, Array], target: Target | None) -> bool:
-    """Return whether a target gives something infinite or no number for inputs that are all finite."""
+    """Return whether a target gives something infinite or NaN for inputs that are all finite."""
     if not all(bool(np.isfinite(array).all()) for array in inputs.values()):
         return False
     outputs = outputs_on(graph, target, inputs).values()

@@ -348,7 +348,7 @@ def seen_value(value: float) -> float | str:
 
 
 def describe_passed_edge(concern: Concern, view: View) -> str:
-    """Return an edge with the value that is held against it."""
+    """Return an edge with the value that is compared with it."""
     if explodes(concern, view):
         return f"{concern.edge}: {TOO_WIDE} whether {concern.limit:.6g} is passed; sample inputs would show it"
     if rule_of_edge(concern.edge).risk == LOSS:

@@ -149,7 +149,7 @@ def expand(
 
 
 def objection_to(node: Node, dialect: Dialect) -> Objection | None:
-    """Return what a dialect has against a node; inputs and states are ports, and no operations."""
+    """Return what a dialect has against a node; inputs and states are ports, not operations."""
     return None if node.op.name in PLACEHOLDERS else dialect.objection(node)
 
 

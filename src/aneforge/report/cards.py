@@ -1,6 +1,6 @@
 """The headline of every distinct result, as cards that the page begins with.
 
-A card says of targets that fare alike what a row of the terminal says (`ResultRow` is a part of it), and adds the
+A card says of targets with the same result what a row of the terminal says (`ResultRow` is a part of it), and adds the
 interval of the times, what else they are made of, how many programs there are and how many changes are worth making.
 """
 
@@ -45,7 +45,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The headline of targets that fare alike."""
+    """The headline of targets with the same result."""
 
     row: ResultRow
     places: tuple[int, ...]
@@ -89,7 +89,7 @@ def cards(report: Report) -> tuple[Card, ...]:
 
 
 def card(report: Report, group: tuple[int, ...]) -> Card:
-    """Return the card of targets that fare alike."""
+    """Return the card of targets with the same result."""
     targets = places(report, group)
     first = targets[0]
     known = [one.latency for one in targets if one.latency is not None]

@@ -38,5 +38,5 @@ def has_limit(finding: Finding) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number, and no answer of yes or no."""
+    """Return whether a value is a number, and not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -72,7 +72,7 @@ THE_ENGINE = "the engine"
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """Targets that fare alike: the same answer, the same largest cost, times that hardly differ."""
+    """Targets with one result: the same answer, the same largest cost, times that hardly differ."""
 
     chips: str
     targets: tuple[str, ...]
@@ -99,7 +99,7 @@ def result_rows(report: Report) -> tuple[ResultRow, ...]:
 
 
 def alike(report: Report) -> tuple[tuple[int, ...], ...]:
-    """Return the places of targets, those that fare alike together."""
+    """Return the places of targets, those with the same result together."""
     groups: list[list[int]] = []
     for place in range(len(report.targets)):
         near = next((group for group in groups if fares_alike(report, places(report, [*group, place]))), None)
@@ -129,7 +129,7 @@ def fares_alike(report: Report, targets: Sequence[TargetReport]) -> bool:
 
 
 def result_row(report: Report, targets: Sequence[TargetReport]) -> ResultRow:
-    """Return the row of targets that fare alike."""
+    """Return the row of targets with the same result."""
     first = targets[0]
     return ResultRow(
         chips=row_chips(report, targets),
@@ -386,7 +386,7 @@ def stopped_by(target: TargetReport) -> tuple[str, str] | None:
 
 
 def reason_of(report: Report, target: TargetReport, alike: Collection[str] = ()) -> str:
-    """Return why a target has no program, and those that fare alike, in one sentence; empty where it has one."""
+    """Return why a target has no program, and those with the same result, in one sentence; empty where it has one."""
     if target.runs != NO:
         return ""
     stopping = next((one for one in target.findings if one.severity in STOPPING), None)
@@ -475,7 +475,7 @@ def errors_text(report: Report) -> list[str]:
         return []
     lost = max(errors, key=lambda one: one.not_finite[0] - one.not_finite[1])
     if lost.largest is None:
-        return [f"{lost.not_finite[0]} of {lost.elements} elements of {lost.name} are infinite or no number"]
+        return [f"{lost.not_finite[0]} of {lost.elements} elements of {lost.name} are infinite or NaN"]
     largest = max(one.largest or 0.0 for one in errors)
     parts = [f"largest error {largest:.2g}"] if largest else ["no error"]
     relative = max((one.relative for one in errors if one.relative is not None), default=0.0)

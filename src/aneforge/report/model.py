@@ -69,7 +69,7 @@ class Node:
 
 
 def is_operation(node: Node) -> bool:
-    """Return whether a node is an operation; inputs and states are none."""
+    """Return whether a node is an operation; inputs and states are not."""
     return node.op not in PLACEHOLDERS
 
 
@@ -291,7 +291,7 @@ class OutputError:
     argmax: float | None
     """Share of rows along the last axis whose largest element is at the same place; None for rows of one element."""
     not_finite: tuple[int, int]
-    """Elements that are infinite or no number, on either side."""
+    """Elements that are infinite or NaN, on either side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +421,7 @@ class Report:
 
     @property
     def operations(self) -> int:
-        """How many operations the model has; inputs and states are nodes and no operations."""
+        """How many operations the model has; inputs and states are nodes but not operations."""
         return sum(map(is_operation, self.nodes))
 
     def __str__(self) -> str:

@@ -88,7 +88,7 @@ def bold_verdict(line: str) -> str:
 
 
 def chip_cells(row: ResultRow) -> list[str]:
-    """Return the cells of chips that fare alike; what has no program has a reason in the place of a time."""
+    """Return the cells of chips with the same result; what has no program has a reason in the place of a time."""
     return [cell(text) for text in (row.chips, row.runs, row.reason or row.time, row.cost, row.change)]
 
 

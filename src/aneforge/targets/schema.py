@@ -59,7 +59,7 @@ class PropertyEntry(Entry, frozen=True):
     """One named property, with a value per tier or target (`hal_*`, `limits`, `datapath` and `geometry.toml`).
 
     A key of `values` is a tier, a target (whose value wins over its tier's) or `all` (every tier with data). A value
-    that is known to be no number is a word: `none` (there is no such thing) or `unbounded` (there is no limit).
+    that is known not to be a number is a word: `none` (there is no such thing) or `unbounded` (there is no limit).
     """
 
     summary: str

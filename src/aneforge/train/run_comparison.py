@@ -1,4 +1,4 @@
-"""The same training run on two targets, step by step: where they part, and how far apart they end."""
+"""The same training run on two targets, step by step: where they first differ, and how far apart they end."""
 
 from __future__ import annotations
 

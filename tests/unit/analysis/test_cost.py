@@ -288,7 +288,7 @@ def test_energy_is_there_where_power_was_measured_and_labelled() -> None:
     assert measured.energy.low < measured.energy.microjoules < measured.energy.high
     assert math.isclose(measured.energy.watts * measured.microseconds, measured.energy.microjoules)
     assert other.energy is None
-    assert "no energy: nobody measured the power of this chip" in other.notes
+    assert "no energy: the power of this chip was not measured" in other.notes
 
 
 class Loaded:

@@ -75,7 +75,7 @@ def predict_fp16_divergence(
         GraphError: The begin has another rank than the shape or is outside of it, an extent or the magnitude is
             negative, the operation takes no such shape, or it does not run on one of the targets.
         NotSupportedError: A shape does not say what the operation needs: build the graph and ask `divergence`.
-        GraphTypeError: The kind is not a text, the shape or begin no list of integers, or max_abs no number.
+        GraphTypeError: The kind is not a text, the shape or begin not a list of integers, or max_abs not a number.
     """
     name = find_kind(kind)
     extents, begins, most = check(shape, begin, max_abs)
@@ -124,7 +124,7 @@ def check(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, ...
 
     Raises:
         GraphError: An extent is negative, the begin has another rank or is outside, or the magnitude is below zero.
-        GraphTypeError: The shape or the begin is not a list of integers, or the magnitude no number.
+        GraphTypeError: The shape or the begin is not a list of integers, or the magnitude not a number.
     """
     extents = whole_list(shape, ASKED, "shape")
     if any(extent < 0 for extent in extents):

@@ -97,7 +97,7 @@ BY_SHARES = "the values by their shares"
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One edge that a layer is held against."""
+    """One edge that a layer is compared with."""
 
     edge: Edge
     value: float
@@ -322,7 +322,7 @@ def root_mean_square(array: Array) -> float:
 def layer_range(
     layer: Layer, found: Found, known: Mapping[str, Range], program: Program, sizes: Sizes | None
 ) -> LayerRange:
-    """Return one layer with the edges that it is held against; `sizes` are those that were seen."""
+    """Return one layer with the edges that it is compared with; `sizes` are those that were seen."""
     results = hull(known[result.name] for result in layer.results) if sizes is not None else hull(found.results)
     concerns = tuple(concerns_of(layer, found, results, known, program, sizes))
     return LayerRange(layer.name, op_of_layer(layer), layer.location, results, concerns)
@@ -331,7 +331,7 @@ def layer_range(
 def concerns_of(
     layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program, sizes: Sizes | None
 ) -> Iterator[Concern]:
-    """Yield the edges that a layer is held against."""
+    """Yield the edges that a layer is compared with."""
     if is_float(layer.core_types[0].dtype):
         yield overflow(layer, found, results, known, program, sizes)
     if found.total is not None and found.total.reach > 0:

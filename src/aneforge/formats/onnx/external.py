@@ -54,7 +54,7 @@ def external_data(tensor: onnx.TensorProto) -> ExternalData:
     """Return where the bytes of a tensor are.
 
     Raises:
-        GraphError: An entry is unknown, given twice, or no number where one belongs; or there is no location.
+        GraphError: An entry is unknown, given twice, or not a number where one belongs; or there is no location.
     """
     name = tensor.name
     entries: dict[str, str] = {}

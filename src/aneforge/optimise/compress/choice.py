@@ -87,7 +87,7 @@ def find_mode(name: object, streams: frozenset[str], *, atol: float = TOLERANCE,
 
     Raises:
         UnknownNameError: There is no such mode.
-        GraphError: The bound of the error is negative or no number, or the block size is not positive.
+        GraphError: The bound of the error is negative or not a number, or the block size is not positive.
     """
     if not isinstance(name, str) or name not in MODES:
         raise UnknownNameError.of("mode of compression", name, MODES)

@@ -96,7 +96,7 @@ def blocks_of(report: Report) -> list[str]:
 
 
 def card_entry(card: Card) -> Json:
-    """Return what the page shows of targets that fare alike."""
+    """Return what the page shows of targets with the same result."""
     return {
         "chips": card.row.chips,
         "targets": list(card.row.targets),
@@ -203,7 +203,7 @@ def divergence_entries(report: Report, blocks: Blocks) -> list[Json]:
 
 
 def divergence_entry(divergence: Divergence, blocks: Blocks) -> dict[str, Json]:
-    """Return what the index says of one comparison: how far operations of a name part, and the block with the rest."""
+    """Return what the index says of a comparison: how far operations of a name differ, and the block with the rest."""
     heat: dict[str, dict[str, int]] = {}
     for one in divergence.differences:
         counts = heat.setdefault(one.op, {})

@@ -83,7 +83,7 @@ def linear(call: Call) -> Value:
 
 @operator("addmm", "baddbmm", "addbmm", "addmv", "addr")
 def added_product(call: Call) -> Value:
-    """Convert beta · x + alpha · (a product); where beta is 0, x counts nothing, not even as no number."""
+    """Convert beta · x + alpha · (a product); where beta is 0, x counts for nothing, even if it is NaN."""
     emit, dtype = call.emit, call.dtype()
     names = {
         "addmm": ("mat1", "mat2"),
