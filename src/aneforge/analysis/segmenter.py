@@ -132,7 +132,7 @@ def reasons_against(node: Node, report: OpReport) -> str:
 
 
 def is_rebuilt_here(rule: str) -> bool:
-    """Return whether what breaks a rule is built of other operations here, and by no compiler of Core ML."""
+    """Return whether what breaks a rule is built from other operations here, and by no compiler of Core ML."""
     return rule in segmenter().rebuilt_here.rules
 
 

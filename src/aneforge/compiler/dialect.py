@@ -139,7 +139,7 @@ def unbuilt_count(node: Node, target: Target) -> Objection | None:
 
 
 def rebuilt(node: Node, target: Target, rules: Sequence[str], decomposition: str) -> Objection | None:
-    """Object to a node that one of some rules says is built of others."""
+    """Object to a node that one of some rules says is built from others."""
     subject = operation_of(node, ())
     found = next((one for rule in rules if (one := explain(rule).check(subject, target))), None)
     if found is None or found.severity is not Severity.DECOMPOSE:

@@ -427,7 +427,7 @@ def grid(layer: Layer, found: Found, typical: Mapping[str, float] | None) -> Ite
     Declared ranges bound products from above, so a negative margin is certain and a positive one no promise; of
     observed values the typical product counts.
     """
-    assert found.total is not None, "asked of products alone"  # noqa: S101 - the caller looked
+    assert found.total is not None, "asked only of products"  # noqa: S101 - the caller looked
     size = found.total.largest
     if typical is not None:
         size = math.prod(typical_size(ref, typical) for _, ref in list(layer.refs())[:2])

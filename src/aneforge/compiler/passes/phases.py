@@ -113,7 +113,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     make = LayerMaker(first, word=word)
     source = move_into_channels(make, padded(make, phases), phases)
     weights = first.operand("weights")
-    assert isinstance(weights, Constant), "whoever asks for phases asked for constant weights"  # noqa: S101 - a caller that did not is a mistake here
+    assert isinstance(weights, Constant), "the caller asked for constant weights"  # noqa: S101 - a caller that did not is a mistake here
     if isinstance(weights, Declared):
         small = phase_weights(np.broadcast_to(np.float16(0), (1, 1, *weights.type.shape[2:])), phases)
         extents = [one * many for one, many in zip(weights.type.shape[:2], small.shape[:2], strict=True)]

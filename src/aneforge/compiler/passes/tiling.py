@@ -126,7 +126,7 @@ def cut_layer(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: 
         return make.layers
     pieces = [make.keep(one_part(make, cut, part, f"{word}{number}")) for number, part in enumerate(parts)]
     joined_axis = axis_after_epilogue(layer, cut.axis)
-    assert joined_axis is not None, "whoever cuts a layer asked for the axis after it"  # noqa: S101 - a programmer's error
+    assert joined_axis is not None, "the caller asked for the axis after it"  # noqa: S101 - a programmer's error
     make.join(pieces, joined_axis)
     return make.layers
 

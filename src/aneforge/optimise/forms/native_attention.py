@@ -1,4 +1,4 @@
-"""The one policy for attention, whatever its origin: built of products and softmax, unless the engine's own layer pays.
+"""The one policy for attention, whatever its origin: products and softmax, unless the engine's own layer is faster.
 
 That layer is a program of its own, so the model is cut before and after it. It is taken where the target's rules allow
 it and the cost model predicts it to be faster with its cut counted. By the latencies that were published it never is
