@@ -123,7 +123,7 @@ def built_attention(node: Node) -> Objection | None:
     """Object to attention that does not ask for the engine's own layer: no MIL program reaches that (guide ch. 22)."""
     if node.op.name != "sdpa" or node.flag("native"):
         return None
-    return Objection("compilers of MIL programs build attention of products and softmax", decomposition="products")
+    return Objection("compilers of MIL programs build attention from products and softmax", decomposition="products")
 
 
 def unbuilt_stride(node: Node, target: Target) -> Objection | None:

@@ -149,7 +149,7 @@ def fail_on_words(text: str) -> tuple[str, ...]:
     for word in words:
         if word not in FAIL_ON:
             raise UnknownNameError.of(
-                "thing to fail on", word, FAIL_ON, remedy=f"some of {', '.join(FAIL_ON)}, or none"
+                "condition to fail on", word, FAIL_ON, remedy=f"some of {', '.join(FAIL_ON)}, or none"
             )
     return words
 

@@ -545,7 +545,7 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "text.onnx"], "unknown format: expected ONNX model, "),
         (["check", "cut.onnx"], "error: at cut.onnx: the bytes are not an ONNX model"),
         (["check", "masked.onnx", "-t", "m99"], "unknown target 'm99'"),
-        (["check", "masked.onnx", "--fail-on", "everything"], "unknown thing to fail on 'everything'"),
+        (["check", "masked.onnx", "--fail-on", "everything"], "unknown condition to fail on 'everything'"),
         (["check", "masked.onnx", "--shape", "x"], "--shape is not of the form NAME=LENGTHS (got x)"),
         (["check", "masked.onnx", "--shape", "a=1", "--shape", "a=2"], "--shape names something twice (got a=2)"),
         (["check", "masked.onnx", "--max-abs", "x=many"], "--max-abs is not of the form NAME=NUMBER (got x=many)"),

@@ -104,7 +104,7 @@ def test_only_floating_numbers_are_quantised() -> None:
 
 
 def test_only_eight_bits_are_dequantised() -> None:
-    with pytest.raises(GraphError, match="not of eight bits"):
+    with pytest.raises(GraphError, match="must have eight bits"):
         DEQUANTIZE.types({"input": X, "scale": SCALAR}, DEQUANTIZE.complete({}))
 
 

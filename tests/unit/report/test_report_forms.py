@@ -200,5 +200,5 @@ def test_a_model_without_a_program_fails_even_without_a_finding() -> None:
 
 def test_words_to_fail_on() -> None:
     assert fail_on_words("none") == ()
-    with pytest.raises(UnknownNameError, match="unknown thing to fail on 'rejected'; nearest: reject"):
+    with pytest.raises(UnknownNameError, match="unknown condition to fail on 'rejected'; nearest: reject"):
         fail_on_words("rejected")

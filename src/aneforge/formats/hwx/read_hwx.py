@@ -111,7 +111,7 @@ def read_commands(file: memoryview, count: int, size: int) -> Iterator[LoadComma
         yield decode_command(source, at, length)
         at += length
     if at != end:
-        raise HwxError.at(0x14, "the commands must fill their room", seen=at - HEADER.size, limit=size)
+        raise HwxError.at(0x14, "the commands must fill their stated size", seen=at - HEADER.size, limit=size)
 
 
 def check_addresses(container: Container) -> None:

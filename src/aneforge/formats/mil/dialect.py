@@ -103,7 +103,7 @@ def own_scale(node: Node) -> Objection | None:
     """Object to attention with a scale or a causal mask of its own, and to the engine's own layer for it."""
     if node.flag("native"):
         return Objection(
-            "the engine's own attention layer cannot be written in MIL: compilers build MIL's attention of products",
+            "the engine's own attention layer cannot be written in MIL: compilers build MIL's attention from products",
             remedy="write a network description, or omit native",
             final=True,
         )

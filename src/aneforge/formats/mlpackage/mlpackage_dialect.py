@@ -61,7 +61,7 @@ def one_type(node: Node) -> Objection | None:
 def named_axes(node: Node) -> Objection | None:
     """Object to a normalisation over all axes that does not name them."""
     if node.attributes["axes"] is None:
-        return Objection("Core ML asks for axes", restated={"axes": tuple(range(node.types[0].rank))})
+        return Objection("Core ML requires axes", restated={"axes": tuple(range(node.types[0].rank))})
     return one_type(node)
 
 
@@ -169,7 +169,7 @@ def boxes(node: Node) -> Objection | None:
     """Object to several boxes that are cut from an only image and do not name it."""
     several = operand(node, "x").type.shape[0] < operand(node, "boxes").type.shape[0]
     unnamed = node.operands.get("box_indices") is None and several
-    return Objection("Core ML asks for the image of every box", decomposition="images") if unnamed else None
+    return Objection("Core ML requires the image of every box", decomposition="images") if unnamed else None
 
 
 def chosen(node: Node) -> Objection | None:

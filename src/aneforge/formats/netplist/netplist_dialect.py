@@ -169,7 +169,7 @@ def built_attention(node: Node) -> Objection | None:
     """Object to attention that does not ask for the layer, which runs as a program of its own."""
     if node.flag("native"):
         return None
-    return Objection("the SDPA unit is written where native asks for it", decomposition="products")
+    return Objection("the SDPA unit is written only where native is set", decomposition="products")
 
 
 def padded_blocks(node: Node) -> Objection | None:

@@ -121,8 +121,8 @@ def report_order(proto: onnx.ModelProto, file: str | None) -> None:
     early = [name for nodes in bodies for name in find_misplaced_nodes(nodes)]
     if early:
         warn(
-            f"the nodes of {file or 'the model'} are not in order, and were put in one: {early[0]!r} reads what a node "
-            f"after it makes (so many nodes do: {len(early)})"
+            f"the nodes of {file or 'the model'} are not in order, and were sorted: {early[0]!r} reads what a node "
+            f"after it makes (nodes that do: {len(early)})"
         )
 
 

@@ -131,7 +131,7 @@ class Call(Operands[str]):
             return None
         listed: Sequence[Held] = found if isinstance(found, tuple) else (found,)
         if not all(is_number(one) for one in listed):
-            raise UnsupportedNodeError(Reason.DATA_SHAPE, f"argument {name!r} has numbers that are computed")
+            raise UnsupportedNodeError(Reason.DATA_SHAPE, f"argument {name!r} has values that are computed")
         return tuple(int(cast("Number", one)) for one in listed)
 
     def per_axis(self, name: str, count: int, default: int = 1) -> tuple[int, ...]:

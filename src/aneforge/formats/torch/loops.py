@@ -47,7 +47,7 @@ def tensors(listed: Sequence[Held]) -> list[Value]:
     """
     found = [one for one in listed if isinstance(one, Output | Constant)]
     if len(found) != len(listed):
-        raise GraphError("its body takes or gives something else than tensors")
+        raise GraphError("its body takes or gives something other than tensors")
     return found
 
 

@@ -121,7 +121,7 @@ def dequantized_type(
 ) -> TensorType:
     """Return the type of numbers that eight bits stand for."""
     if data.dtype not in EIGHT_BITS:
-        raise GraphError("quantised numbers are not of eight bits", seen=data.dtype, limit=" or ".join(EIGHT_BITS))
+        raise GraphError("quantised values must have eight bits", seen=data.dtype, limit=" or ".join(EIGHT_BITS))
     expect_float(scale, "scale")
     if zero_point is not None and zero_point.dtype != data.dtype:
         raise GraphError("the zero point is not of the quantised type", seen=zero_point.dtype, limit=data.dtype)

@@ -171,7 +171,7 @@ DAMAGES: dict[str, Callable[[bytearray], None]] = {
     "the commands must end within the file": put("<I", MOST, 0x14),
     "too many commands": put("<I", MOST, 0x10),
     "wrong size of a command": put("<I", 12, 36),
-    "the commands must fill their room": put("<I", 3, 0x10),
+    "the commands must fill their stated size": put("<I", 3, 0x10),
     "the sections must end within their command": put("<I", MOST, at(0x19, 64, 1)),
     "the segment must end within the file": put("<Q", MOST, at(0x19, 48, 1)),
     "the addresses of the segment must end below 2^64": put("<Q", 2**64 - 1, at(0x19, 24, 1)),

@@ -259,7 +259,7 @@ BLOCK_SIZES = {"height": 4, "channels": 32}
 REFUSED: dict[str, tuple[Container, str]] = {
     "table": (
         table_task(1),
-        "task 0: ne.nonlinearity: a graph has no operation for it: the table is none of the known",
+        "task 0: ne.nonlinearity: a graph has no operation for it: the table is not a known one",
     ),
     "scaled pair": (pair({"pe.scale": 2.0}), "task 0: pe.planar_config: .* a pair is scaled, negated or shifted"),
     "rectified source": (
@@ -293,7 +293,7 @@ REFUSED: dict[str, tuple[Container, str]] = {
             linked(planar_add().with_fields({"common.task_type": 6, "destination.result_plane": 0x40})),
             {"x": SHAPE, "y": (1, 64, 1, 1), "z": SHAPE},
         ),
-        "task 0: pe.planar_operation: .* a function of two sources is added up",
+        "task 0: pe.planar_operation: .* a function of two sources is summed",
     ),
     "statistics": (
         pair({"common.task_type": 4, "pe.negate_source2": 1}),

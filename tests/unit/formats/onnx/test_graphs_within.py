@@ -281,7 +281,7 @@ def test_a_loop_whose_turns_are_computed_is_told() -> None:
         from_onnx(looped(DOUBLED, ["d", "w"], ["n", "yes", "x"], 1))
     assert caught.value.findings[0].inputs == ("n",)
     for inputs, outputs, count in ((["", "b", "x"], ["d", "w"], 1), (["three", "b", "x"], ["d", "w", "w"], 2)):
-        with pytest.raises(UnsupportedModelError, match="how many turns it takes is computed"):
+        with pytest.raises(UnsupportedModelError, match="its number of iterations is computed"):
             from_onnx(looped(DOUBLED, outputs, inputs, count))
 
 

@@ -395,7 +395,7 @@ def test_layers_of_other_processors() -> None:
         ("FusedConv", [IMAGE, FILTERS], {"activation": "Swish"}, "its activation is not supported"),
         ("QLinearConv", [CODES, *STEP, CODES, *STEP, *STEP], {"channels_last": 1}, "its channels are last"),
         ("BiasSoftmax", [ROW, numbers(3, 3, 8)], {"is_inner_broadcast": 0}, "repeated along outer axes"),
-        ("Attention", [ROW, numbers(8, 24)], {"num_heads": 2, "do_rotary": 1}, "it turns its queries"),
+        ("Attention", [ROW, numbers(8, 24)], {"num_heads": 2, "do_rotary": 1}, "it rotates its queries"),
         (
             "Attention",
             [ROW, numbers(8, 24), None, np.zeros(8, np.int32)],
@@ -408,13 +408,13 @@ def test_layers_of_other_processors() -> None:
             "GroupQueryAttention",
             [ROW, ROW, ROW, None, None, np.array([1, 2], np.int32), np.array([3], np.int32)],
             {"num_heads": 2, "kv_num_heads": 2},
-            "lines end before their tensors",
+            "sequences are shorter than their tensors",
         ),
         (
             "GroupQueryAttention",
             [ROW, ROW, ROW, None, None, np.array([2, 2], np.int32), np.array([3], np.int32)],
             {"num_heads": 2, "kv_num_heads": 2, "softcap": 5.0},
-            "its scores are bounded",
+            "it bounds its scores",
         ),
     ],
 )

@@ -34,7 +34,7 @@ def test_an_affine_grid_is_that_of_the_runtime(batch: int, lengths: tuple[int, .
 
 def test_a_single_place_between_aligned_corners_is_told() -> None:
     model = one_node("AffineGrid", {"a": numbers(1, 2, 3)}, {"b": np.array([1, 1, 1, 4])}, {"align_corners": 1})
-    with pytest.warns(UserWarning, match="aligns corners and has one place along an axis: it is taken at 1"):
+    with pytest.warns(UserWarning, match="aligns corners and has one place along an axis: it is read at 1"):
         from_onnx(model)
 
 

@@ -106,7 +106,7 @@ def test_what_is_too_much_for_an_import_is_told(name: str) -> None:
     [
         ({"a": BOXES, "b": SCORES[0]}, r"boxes and scores are not \[N, B, 4\] and \[N, C, B\]"),
         ({"a": BOXES[:, :2], "b": SCORES}, "boxes and scores are not"),
-        ({"a": BOXES, "b": SCORES, "c": np.array(1), "d": np.array(1.5, np.float32)}, "is not a part"),
+        ({"a": BOXES, "b": SCORES, "c": np.array(1), "d": np.array(1.5, np.float32)}, "left out is out of range"),
     ],
 )
 def test_boxes_that_make_no_sense_are_told(constants: Mapping[str, Array], message: str) -> None:

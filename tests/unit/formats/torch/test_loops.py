@@ -154,7 +154,7 @@ def test_slices_of_different_numbers_make_no_loop() -> None:
         (rows[3:], "must have one length"),
         ([], "must have one length"),
         (rows[2:3], "no slices"),
-        ([3], "something else than tensors"),
+        ([3], "something other than tensors"),
     ):
         with pytest.raises(af.errors.GraphError, match=message):
             scan_rows(emitter, tuple, (), listed, ())

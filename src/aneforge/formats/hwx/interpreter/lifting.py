@@ -168,7 +168,7 @@ class GraphComputer:
             return MadeValue(self.values.apply("relu", {"x": x}), work=work, sources=sources)
         named = activation.operation
         if named is None:
-            return MadeValue(None, self.refuse("ne.nonlinearity", "the table is none of the known ones"))
+            return MadeValue(None, self.refuse("ne.nonlinearity", "the table is not a known one"))
         exponents = exponential_of(self.values, sources[0]) if is_power_of_two(work) else None
         if exponents is not None:
             return MadeValue(self.values.apply("exp", {"x": self.tensor(exponents)}), work=work, sources=sources)
@@ -228,7 +228,7 @@ class GraphComputer:
             case Reduction():
                 return self.reduced(work, sources)
             case PairReduction():
-                refusal = self.refuse("pe.planar_operation", "a function of two sources is added up")
+                refusal = self.refuse("pe.planar_operation", "a function of two sources is summed")
                 return MadeValue(None, refusal, work, sources)
             case Normalisation():
                 made = layer_norm_of(self.values, sources, self.where)

@@ -102,7 +102,7 @@ def loop(call: Call) -> tuple[Held, ...]:
         if known is False:
             break
         if isinstance(condition, Output) and (columns or count is None):
-            raise build_computed_error(condition, "how many turns it takes is computed")
+            raise build_computed_error(condition, "its number of iterations is computed")
         given = (emit.constant(turn, "int64"), pass_condition(call, condition), *variables)
         results = expect_whole(call.surroundings.run_body(body, given))
         news = list(results[1 : 1 + len(variables)])

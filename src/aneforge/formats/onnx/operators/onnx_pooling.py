@@ -153,6 +153,6 @@ def max_unpool(call: Call) -> Value:
         raise GraphError("the shape of the result has another rank", seen=list(wanted), limit=list(shape))
     widths = [(0, new - old) for new, old in zip(wanted, shape, strict=True)]
     if min(after for _, after in widths) < 0:
-        raise GraphError("the result is smaller than what is put into it", seen=list(wanted), limit=list(shape))
+        raise GraphError("the result is smaller than its input", seen=list(wanted), limit=list(shape))
     check_extents("the result", wanted)
     return emit.apply("pad", {"x": result}, pad=[one for pair in widths for one in pair], mode="constant")

@@ -137,7 +137,7 @@ def is_copy(alongs: Mapping[int, Along], reading: Reading) -> bool:
     if scales or (ahead and reading.mode == "nearest"):
         warn(
             f"Resize by {', '.join(scales) or 1} ({reading.transform}) leaves the shape as it is, so the tensor is "
-            "copied, as in onnxruntime; ONNX's formula would move its elements. Leaving this Resize out says the same"
+            "copied as in onnxruntime; ONNX's formula would move its elements. Without this Resize the result is equal"
         )
     return True
 

@@ -28,7 +28,7 @@ def attention(call: Call) -> tuple[Held, ...]:
     x, weights, past, emit = call.value(0), call.value(1), call.optional(4), call.emit
     if call.flag("do_rotary") or call.optional(6) is not None:
         raise UnsupportedNodeError(
-            Reason.FORM, "it turns its queries, or shares the memory of its past", workaround=KEPT
+            Reason.FORM, "it rotates its queries, or shares the memory of its past", workaround=KEPT
         )
     product = emit.matmul(x, weights)
     if call.optional(2) is not None:
@@ -173,7 +173,7 @@ def rotary(call: Call) -> Value:
     """Convert the turning of pairs by angles that grow with the place."""
     x, emit = call.value(0), call.emit
     if call.number("scale") != 1 or call.flag("is_packed_batching"):
-        raise UnsupportedNodeError(Reason.FORM, "it scales its angles, or packs lines", workaround=KEPT)
+        raise UnsupportedNodeError(Reason.FORM, "it scales its angles, or packs sequences", workaround=KEPT)
     heads = x
     if x.type.rank == 3:
         width = 2 * call.value(2).type.shape[1] if not call.integer("rotary_embedding_dim") else 0
@@ -215,7 +215,7 @@ def grouped_attention(call: Call) -> tuple[Held, ...]:
         UnsupportedNodeError: Lines have not all the length of past and queries together, or it has a further option.
     """
     if call.number("softcap") or call.integer("local_window_size") != -1 or call.integer("smooth_softmax") > 0:
-        raise UnsupportedNodeError(Reason.FORM, "its scores are bounded, or its window is", workaround=KEPT)
+        raise UnsupportedNodeError(Reason.FORM, "it bounds its scores or its window", workaround=KEPT)
     emit, heads, shared = call.emit, call.integer("num_heads"), call.integer("kv_num_heads")
     if call.optional(1) is None:
         each = divisible("the width by all heads", call.value(0).type.shape[2], max(heads + 2 * shared, 1))
@@ -229,7 +229,7 @@ def grouped_attention(call: Call) -> tuple[Held, ...]:
     if np.any(lengths != past + length - 1):
         raise UnsupportedNodeError(
             Reason.FORM,
-            "lines end before their tensors do",
+            "sequences are shorter than their tensors",
             seen=lengths.tolist(),
             workaround="bind the length of the past",
         )

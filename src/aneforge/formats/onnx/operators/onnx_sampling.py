@@ -76,8 +76,8 @@ def affine_grid(call: Call) -> Value:
         )
     if align and min(extents) == 1:
         warn(
-            f"AffineGrid at {emit.location} aligns corners and has one place along an axis: it is taken at 1, as "
-            "onnxruntime has it; onnx's own evaluator has it at −1, PyTorch at 0"
+            f"AffineGrid at {emit.location} aligns corners and has one place along an axis: it is read at 1, as "
+            "in onnxruntime; onnx's own evaluator reads it at −1, PyTorch at 0"
         )
     emit.room(axes + 1, *extents)
     along = np.meshgrid(*(grid_places(extent, align=align) for extent in extents), indexing="ij")

@@ -53,7 +53,7 @@ def suppression(call: Call) -> Value:
             "boxes and scores are not [N, B, 4] and [N, C, B]", seen=f"{list(boxes.shape)} and {list(scores.shape)}"
         )
     if not 0 <= overlap <= 1:
-        raise GraphError("the overlap from which boxes are left out is not a part", seen=overlap, limit="0 to 1")
+        raise GraphError("the overlap from which boxes are left out is out of range", seen=overlap, limit="0 to 1")
     batch, classes, count = scores.shape
     chosen = batch * classes * min(most, count)
     if chosen * (count + BOX_WORK) > WORK_MOST:
