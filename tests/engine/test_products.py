@@ -128,6 +128,13 @@ def test_a_transposed_convolution_adds_what_overlaps_on_the_grid() -> None:
     assert steps.ravel().tolist() == [0.0] * 4, "the sums start at the bias and leave as fp16"
 
 
+def test_a_transposed_convolution_whose_padding_takes_all_has_the_extents_asked_for() -> None:
+    x, weight = np.ones((2, 1, 1), np.float16), np.ones((1, 1, 1), np.float16)
+    found = golden.deconvolution(x, weight, extents=[1], stride=3, pad=[(2, 0)])
+    assert found.shape == (2, 1, 1)
+    assert not found.any()
+
+
 def test_channels_that_do_not_fit_are_refused() -> None:
     x = np.zeros((1, 4, 3), np.float16)
     with pytest.raises(ValueError, match="different channels in 2 groups"):

@@ -349,9 +349,11 @@ def deconvolution_sum(
         (span - before, span + before + extent - n)
         for span, (before, _), n, extent in zip(spans, slides.pads, full, wanted, strict=True)
     ]
-    cut = [slice(max(-before, 0), min(after, 0) or None) for before, after in around]
-    grown = [(max(before, 0), max(after, 0)) for before, after in around]
-    return convolution_sum(apart[(..., *cut)], kernels, bias, pad=grown, dilation=slides.dilations, groups=groups)
+    grown = np.pad(apart, [(0, 0), (0, 0), *((max(before, 0), max(after, 0)) for before, after in around)])
+    cut = (
+        slice(max(-before, 0), n + min(after, 0)) for (before, after), n in zip(around, grown.shape[2:], strict=True)
+    )
+    return convolution_sum(grown[(..., *cut)], kernels, bias, dilation=slides.dilations, groups=groups)
 
 
 def set_apart(x: Array, strides: Sequence[int]) -> Array:
