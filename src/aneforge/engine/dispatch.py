@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Array | tuple[Array, ...]]
     Attributes = Mapping[str, AttributeValue]
 
-__all__ = ["UNARY", "Arithmetic", "arithmetic"]
+__all__ = ["UNARY", "Arithmetic", "arithmetic", "is_real"]
 
 MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""
