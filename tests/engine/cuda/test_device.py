@@ -16,6 +16,7 @@ from aneforge.compiler.compile import build_program
 from aneforge.engine.cuda import device
 from aneforge.engine.cuda.device import CudaDevice
 from aneforge.engine.cuda.executable import DeviceExecutable
+from aneforge.engine.cuda.tensors import UnsuitedError
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import BackendUnavailableError
 from aneforge.targets import resolve
@@ -43,6 +44,16 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Generator[Callable[..., FakeCuPy
 
     yield put
     device.obstacle.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _without_response_norms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the kernel of response norms away, so that a program has a layer on the host."""
+
+    def unsuited(*_: object) -> None:
+        raise UnsuitedError("no kernel")
+
+    monkeypatch.setattr("aneforge.engine.cuda.primitives.Builder.response_norm", unsuited)
 
 
 def small() -> Executable:

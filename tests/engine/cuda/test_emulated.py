@@ -63,11 +63,12 @@ def test_operations_of_the_table_have_the_bits_of_the_golden_model() -> None:
     assert len(figures.operations) > 90
 
 
-def test_a_meaning_that_is_laid_out_in_a_second_form_copies_anew() -> None:
-    """Windows of int8 lie along more axes than a copy takes, which the first form finds after it began."""
+def test_windows_that_lie_along_more_axes_than_a_copy_takes_are_read_where_they_lie() -> None:
+    """A largest value of int8 over windows of three axes."""
     figures = Figures()
     try_operation(EmulatedDevice(), 410_001_824, figures)
     assert figures.different == []
+    assert not figures.on_host
 
 
 def test_programs_have_the_bits_and_labels_of_the_cpu() -> None:
@@ -123,7 +124,12 @@ def test_layers_and_slots(name: str, target: str) -> None:
     assert machine.on_host == ()
 
 
-def test_a_layer_without_kernels_runs_on_the_host_and_is_listed() -> None:
+def unsuited(*_: object) -> None:
+    raise UnsuitedError("no kernel")
+
+
+def test_a_layer_without_kernels_runs_on_the_host_and_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aneforge.engine.cuda.primitives.Builder.response_norm", unsuited)
     generator = np.random.default_rng(6)
     x = af.input((1, 2, 4, 4), name="x")
     graph = af.local_response_norm(x, size=9).relu()
@@ -138,10 +144,6 @@ def test_a_strict_compile_refuses_what_would_run_on_the_host(monkeypatch: pytest
     x = af.input((1, 4, 8, 8), name="x")
     graph = af.concat([x, x], 1)
     assert af.compile(graph, target="h16", backend="cuda", strict=True).remarks == ()
-
-    def unsuited(*_: object) -> None:
-        raise UnsuitedError("no kernel")
-
     monkeypatch.setattr("aneforge.engine.cuda.device_operations.Operations.run", unsuited)
     model = af.compile(graph, target="h16", backend="cuda")
     assert [remark for remark in model.remarks if "concat" in remark and "runs on the host" in remark]
@@ -223,7 +225,7 @@ def test_products_at_the_edges_of_the_arithmetic(start: float | None) -> None:
 
 
 def test_what_has_no_kernels_says_why() -> None:
-    x = np.ones((1, 2, 3), np.float16)
-    complete = find_op("local_response_norm").complete({"size": 9})
-    with pytest.raises(UnsuitedError, match="longer sum of real numbers"):
-        run_operation(EmulatedDevice(), "local_response_norm", resolve("h16"), {"x": x}, {}, complete)
+    codes = np.ones((1, 2, 3), np.int8)
+    constants = {"scale": np.array([1, np.nan], np.float16), "zero_point": None}
+    with pytest.raises(UnsuitedError, match="a scale that is not a number"):
+        run_operation(EmulatedDevice(), "dequantize", resolve("h16"), {"input": codes}, constants, {"axis": 0})

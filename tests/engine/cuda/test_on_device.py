@@ -15,12 +15,13 @@ from aneforge.engine.cuda.executable import DeviceExecutable
 from aneforge.engine.cuda.planned_layers import plan_program
 from aneforge.engine.cuda.single import run_operation
 from aneforge.engine.dispatch import arithmetic
-from aneforge.engine.execution.run import prepare
+from aneforge.engine.execution.run import Executable, prepare
 from aneforge.errors import AneforgeError, GraphError
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import find_op, ops
+from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
 from aneforge.targets import resolve
 from cuda_emulation import EmulatedDevice, compiler
 from fuzz_cuda import OPERATIONS, RANDOM, Figures, try_operation
@@ -28,6 +29,8 @@ from unit.compiler.validators.sample_graphs import sample_graph
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+
+    from aneforge.engine.execution.run import Run
 
 Array = npt.NDArray[Any]
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler for the kernels")
@@ -74,7 +77,7 @@ def test_no_operation_that_a_program_has_goes_to_the_host() -> None:
     [
         *("affine", "crop_resize", "dynamic_slice", "fps", "gather", "gather_along_axis", "gather_hw", "gather_nd"),
         *("local_response_norm", "minmax_norm", "radius_search", "resample", "scaled_elementwise", "slice_update"),
-        *("dequantize", "quantize"),
+        *("cast", "conv", "conv_transpose", "einsum", "lrn", "matmul", "max_pool", "pow", "quantize"),
     ],
 )
 def test_adversarial_numbers(name: str) -> None:
@@ -86,10 +89,110 @@ def test_adversarial_numbers(name: str) -> None:
     assert figures.operations[name] == 12
 
 
-@pytest.mark.parametrize("beta", [0.5, 0.75, 1.0])
-def test_response_norms(beta: float) -> None:
+@pytest.mark.parametrize("beta", [0.5, 0.75, 1.0, 2.0, 0.6, -1.3, 0.0])
+@pytest.mark.parametrize("size", [5, 12])
+def test_response_norms(beta: float, size: int) -> None:
     x = np.stack([np.roll(SPECIAL, shift).reshape(1, 6, 2) for shift in range(4)])
-    expect_golden("local_response_norm", {"x": x}, {}, {"size": 5, "alpha": 0.5, "beta": beta, "k": 2.0})
+    expect_golden("local_response_norm", {"x": x}, {}, {"size": size, "alpha": 0.5, "beta": beta, "k": 2.0})
+    long = np.random.default_rng(7).standard_normal((2, 40, 3, 1)).astype(np.float16)
+    expect_golden("lrn", {"x": long}, {}, {"kernel_channel": size, "alpha": 1.0, "beta": beta, "k": 1.0})
+
+
+def test_where_two_numbers_are_too_near_for_a_power_the_cpu_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halves of odd subnormal numbers are between two numbers: 16 to the power of 1/4 is 2, or a hair beside it."""
+    graph = af.local_response_norm(af.input((1, 2, 3, 1), name="x"), size=9, alpha=0.0, beta=0.25, k=16.0) * 1.0
+    ready = prepare(build_program(graph, resolve("h16")))
+    machine = DeviceExecutable(ready, EmulatedDevice())
+    ordinary, ties = np.arange(1.0, 7.0), np.arange(-5, 7, 2) * 2.0**-24
+    values = np.stack([ordinary, ties, ordinary]).astype(np.float16).reshape(3, 1, 2, 3, 1)
+    wanted = [ready.run({"x": one}) for one in values]
+    computed: list[bytes] = []
+    run = Executable.run
+
+    def noted(ready: Executable, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Run:
+        computed.append(inputs["x"].tobytes())
+        return run(ready, inputs, states)
+
+    monkeypatch.setattr(Executable, "run", noted)
+    got = machine.run_many({"x": values}, {})
+    assert machine.on_host == ()
+    assert computed == [values[1].tobytes()]
+    assert got.outputs["y"].tobytes() == b"".join(one.outputs["y"].tobytes() for one in wanted)
+    assert [dict(one) for one in got.labels] == [dict(one.labels) for one in wanted]
+    assert got.label.exactness == max((one.label for one in wanted), key=lambda label: label.exactness).exactness
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "attributes"),
+    [
+        ("conv", ((2, 6, 5, 4), (4, 3, 3, 2)), {"groups": 2, "strides": (2, 1), "pad": (1, 0, 2, 1)}),
+        ("conv_transpose", ((2, 4, 3, 2), (4, 3, 3, 2)), {"groups": 2, "strides": (2, 3), "pad": (1, 0, 2, 0)}),
+        ("matmul", ((2, 1, 3, 5), (4, 5, 2)), {}),
+        ("matmul", ((5,), (4, 5, 2)), {}),
+        ("einsum", ((3, 3), (3, 4)), {"equation": "ii,ij->j"}),
+        ("pow", ((2, 3, 4), (3, 4)), {}),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int4", "int32"])
+def test_integers_wrap_as_in_the_meaning(
+    name: str, shapes: tuple[tuple[int, ...], ...], attributes: dict[str, Any], dtype: str
+) -> None:
+    generator = np.random.default_rng(11)
+    low, high = value_range(dtype)
+    first, second = (generator.integers(low, high, (2, *one), endpoint=True) for one in shapes)
+    x, other = (one.astype(numpy_dtype(dtype)) for one in (first, second))
+    left, right = ("x", "weight") if "conv" in name else ("x", "y")
+    if name == "einsum":
+        target, complete = resolve("h16"), find_op(name).complete(attributes)
+        (got,) = run_operation(EmulatedDevice(), name, target, {"values": (x, other)}, {}, complete)
+        for sample in range(2):
+            (wanted,) = arithmetic(name, target).golden_results({"values": (x[sample], other[sample])}, complete)
+            assert wanted.tobytes() == got[sample].tobytes()
+        return
+    plain = {**attributes, "pad_type": "custom"} if "pad" in attributes else attributes
+    expect_golden(name, {left: x, right: other}, {}, plain)
+    expect_golden(name, {left: x}, {right: other[0]}, plain)
+
+
+@pytest.mark.parametrize("given", ["fp16", "int8", "uint4", "int32"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_casts_to_every_type(given: str, dtype: str) -> None:
+    target, low_high = resolve("h16"), value_range(given) if given != "fp16" else (0, 0)
+    drawn = np.random.default_rng(3).integers(*low_high, (2, 40), endpoint=True)
+    x = np.stack([np.roll(SPECIAL, 1), SPECIAL]) if given == "fp16" else drawn.astype(numpy_dtype(given))
+    (got,) = run_operation(EmulatedDevice(), "cast", target, {"x": x}, {}, {"dtype": dtype})
+    for sample in range(2):
+        (wanted,) = arithmetic("cast", target).golden_results({"x": x[sample]}, {"dtype": dtype})
+        wanted = wanted.astype(np.float16) if is_float(dtype) else wanted
+        assert wanted.dtype == got.dtype
+        assert wanted.tobytes() == got[sample].tobytes()
+
+
+def test_integers_of_four_bits_stay_on_the_device() -> None:
+    nibbles = af.cast(af.input((2, 3), name="x"), "int4").transpose((1, 0))
+    ready = prepare(build_program(af.cast(nibbles, "fp16"), resolve("h16")))
+    machine = DeviceExecutable(ready, EmulatedDevice())
+    values = np.array([[[-9, -8, 7], [8, 1.5, np.nan]]], np.float16)
+    assert machine.on_host == ()
+    assert (
+        machine.run_many({"x": values}, {}).outputs["y"].tobytes() == ready.run({"x": values[0]}).outputs["y"].tobytes()
+    )
+
+
+@pytest.mark.parametrize("gain", [None, 0.001])
+@pytest.mark.parametrize("pad", [0, (1, 0, 2, 1)])
+def test_a_convolution_of_one_channel_is_a_scaling_in_every_form(
+    gain: float | None, pad: int | tuple[int, ...]
+) -> None:
+    weight = np.array([0.5, -3, 60000], np.float16).reshape(3, 1, 1, 1)
+    scaled = af.conv(af.input((1, 1, 3, 4), name="x"), weight, pad=pad, bias=np.array([1, np.inf, 0], np.float16))
+    ready = prepare(build_program(scaled if gain is None else scaled * gain, resolve("h16")))
+    machine = DeviceExecutable(ready, EmulatedDevice())
+    values = np.stack([SPECIAL, SPECIAL[::-1]]).reshape(2, 1, 1, 3, 4)
+    got = machine.run_many({"x": values}, {})
+    assert machine.on_host == ()
+    for sample in range(2):
+        assert ready.run({"x": values[sample]}).outputs["y"].tobytes() == got.outputs["y"][sample].tobytes()
 
 
 def test_powers_that_are_just_between_two_numbers_are_rounded_as_by_the_golden_model() -> None:
@@ -110,6 +213,12 @@ def test_copies_move_the_bits_of_what_is_no_number() -> None:
 
 def test_channels_are_quantised_by_scales_of_their_own() -> None:
     scale = np.array([0.1, 2.0**-24, 65504.0], np.float16)
+    wide = np.tile(SPECIAL, (2, 25, 1))
+    many = np.resize(np.array([0.1, 0.0, np.inf, -(2.0**-24), 0.3], np.float16), 300)
+    attributes = {"output_dtype": "uint8", "axis": 1}
+    expect_golden("quantize", {"input": wide.reshape(2, 1, 300)}, {"scale": many, "zero_point": None}, attributes)
+    counted = np.arange(600).astype(np.uint8).reshape(2, 300, 1)
+    expect_golden("dequantize", {"input": counted}, {"scale": many, "zero_point": counted[0, :, 0]}, {"axis": 0})
     x = np.stack([np.roll(SPECIAL, 1).reshape(2, 3, 2), SPECIAL.reshape(2, 3, 2)])
     zero = np.array([-5, 0, 127], np.int8)
     for axis in (1, -2):

@@ -284,10 +284,10 @@ class CudaPlan:
         self.device.kernel(launch.kernel)(launch.grid, (launch.width,), (argument,), shared_mem=launch.memory)
 
     def view(self, tensor: Tensor) -> Any:  # noqa: ANN401 - as above
-        """Return a tensor of the plan as an array of CuPy, samples first."""
+        """Return a tensor of the plan as an array of CuPy, samples first; types that CuPy does not have as bytes."""
         count = tensor.size * self.plan.samples * tensor.dtype.itemsize
         begin = self.places[tensor.buffer] + tensor.first * tensor.dtype.itemsize
-        flat = self.arena[begin : begin + count].view(tensor.dtype)
+        flat = self.arena[begin : begin + count].view(stored_dtype(tensor))
         return flat.reshape(self.plan.samples, *tensor.shape)
 
     def start(self, inputs: Mapping[str, Array]) -> None:
@@ -295,7 +295,8 @@ class CudaPlan:
         with self.stream:
             for name, tensor in self.plan.inputs.items():
                 if tensor.buffer in self.places and tensor.size:
-                    self.view(tensor).set(np.ascontiguousarray(inputs[name], tensor.dtype), stream=self.stream)
+                    given = np.ascontiguousarray(inputs[name], tensor.dtype).view(stored_dtype(tensor))
+                    self.view(tensor).set(given, stream=self.stream)
             for part in self.parts:
                 if isinstance(part, HostStep):
                     self.on_host(part)
@@ -324,7 +325,7 @@ class CudaPlan:
         """Return a tensor on the host."""
         if tensor.size == 0:
             return np.zeros((self.plan.samples, *tensor.shape), tensor.dtype)
-        return self.device.cupy.asnumpy(self.view(tensor), stream=self.stream)
+        return self.device.cupy.asnumpy(self.view(tensor), stream=self.stream).view(tensor.dtype)
 
     def on_host(self, step: HostStep) -> None:
         """Run a step on the host, for every sample."""
@@ -336,7 +337,8 @@ class CudaPlan:
                 results[place].append(array)
         for tensor, arrays in zip(step.results, results, strict=True):
             if tensor.size:
-                self.view(tensor).set(np.ascontiguousarray(np.stack(arrays), tensor.dtype), stream=self.stream)
+                given = np.ascontiguousarray(np.stack(arrays), tensor.dtype).view(stored_dtype(tensor))
+                self.view(tensor).set(given, stream=self.stream)
         self.stream.synchronize()
 
     def release(self) -> None:
@@ -344,3 +346,8 @@ class CudaPlan:
         self.stream.synchronize()
         self.parts = []
         self.arena = None
+
+
+def stored_dtype(tensor: Tensor) -> np.dtype[Any]:
+    """Return the type in which a device holds a tensor: integers of four bits are bytes."""
+    return np.dtype(np.uint8) if tensor.dtype.kind == "V" else tensor.dtype

@@ -7,6 +7,7 @@ comes out says which element goes where.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -15,10 +16,12 @@ import numpy as np
 from aneforge.engine import attention, crop, neuron, normalisation, planar, pooling, products, reductions
 from aneforge.engine.choices import choices
 from aneforge.engine.cuda.gathering import lay_out_gathering
+from aneforge.engine.cuda.integer_layers import OF_INTEGERS
 from aneforge.engine.cuda.meanings import lay_out_cast, lay_out_meaning
 from aneforge.engine.cuda.primitives import HALF, SUM_HALF, SUM_SQUARE, Builder
 from aneforge.engine.cuda.product_launches import Multiplier
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, affine_pattern
+from aneforge.engine.dispatch import is_real
 from aneforge.engine.kernels.arrays import places_of
 from aneforge.engine.kernels.norms import table_of_golden
 from aneforge.engine.kernels.reductions import reciprocal_counts
@@ -29,7 +32,7 @@ from aneforge.ops.groups.pooling import PoolAttributes, pool_slides
 from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.ops.op import Trait
 from aneforge.ops.shapes import reduced_axes
-from aneforge.ops.types import numpy_dtype
+from aneforge.ops.types import is_float, numpy_dtype, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,8 +54,6 @@ __all__ = ["Operations"]
 EVERY = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
 BYTES: Mapping[int, int] = {1: 256, 2: FP16_PATTERNS}
 """How many numbers there are of so many bytes."""
-MOST_TABLES = 256
-"""Tables of one operation, one for every channel: 32 MiB where results are fp16."""
 NEAREST = {"resize_nearest_neighbor", "upsample_nearest_neighbor"}
 SUMMANDS = {"values": 0, "magnitudes": 1, "squares": 2}
 LEAST_NUMBER = 0xFFFF
@@ -103,6 +104,9 @@ class Operations:
         if found.entry.copies:
             return self.copied(found, operands, attributes)
         if not self.takes(found, operands):
+            if op in OF_INTEGERS:
+                ordered = [operands.get(operand.name) for operand in found.op.operands]
+                return (OF_INTEGERS[op](self.builder, *ordered, **attributes),)
             return lay_out_meaning(self.builder, found.op, operands, attributes)
         if op in crop.FOR_TARGET:
             return self.sliced(found, operands, attributes)
@@ -163,6 +167,8 @@ class Operations:
             "einsum": self.multiplier.einsum,
             "dynamic_goc": self.channel_gain_offset,
             "floor_div": self.floor_div,
+            "local_response_norm": self.local_response_norm,
+            "lrn": self.lrn,
             "max_pool": self.max_pool,
             "pe_elementwise": self.combined,
             "pe_goc": self.channel_gain_offset,
@@ -206,6 +212,14 @@ class Operations:
         """Return a function of the golden model by its table."""
         return self.builder.lookup(x, table_of_golden(function), ("golden", function))[0]
 
+    def local_response_norm(self, x: Value, *, size: int, alpha: float, beta: float, k: float) -> Tensor:
+        """Return x by a power of the squares of neighbouring channels, axis 1."""
+        return self.builder.response_norm(x, 1, size, alpha / size, beta, k)
+
+    def lrn(self, x: Value, *, kernel_channel: int, alpha: float, beta: float, k: float) -> Tensor:
+        """Return x by a power of the squares of neighbouring channels, axis 0."""
+        return self.builder.response_norm(x, 0, kernel_channel, alpha / kernel_channel, beta, k)
+
     def prelu(self, x: Tensor, alpha: Value) -> Tensor:
         """Return x, scaled by its channel's slope where it is negative."""
         return self.builder.pair("slope", x, reshape_along(cast("Any", alpha), x.ndim))
@@ -248,40 +262,48 @@ class Operations:
         """Lay out a function of every element that may change its type: a table of all numbers of one or two bytes."""
         name, *others = [operand.name for operand in found.op.operands]
         x, rest = operands[name], {other: operands.get(other) for other in others}
-        if (
-            not isinstance(x, Tensor)
-            or x.dtype.itemsize not in BYTES
-            or any(isinstance(one, Tensor) for one in rest.values())
-        ):
-            if found.op.name == "cast" and isinstance(x, Tensor):
-                return (lay_out_cast(x, AttributeReader(attributes).text("dtype")),)
-            raise UnsuitedError(f"a table of {getattr(x, 'dtype', 'constants')}")
-        known = {other: None if one is None else np.ravel(cast("Array", one)) for other, one in rest.items()}
-        channels = max([1, *(one.size for one in known.values() if one is not None)])
-        if channels > MOST_TABLES:
-            raise UnsuitedError(f"{channels} tables, one for every channel")
+        if not isinstance(x, Tensor) or any(isinstance(one, Tensor) for one in rest.values()):
+            raise UnsuitedError(f"{found.op.name} of constants, or by computed numbers")
+        if found.op.name == "cast" and x.dtype.itemsize not in BYTES:
+            return self.cast_longer(found, x, attributes)
+        if any(isinstance(one, np.ndarray) and one.size > 1 for one in rest.values()):
+            return (self.scaled_channels(found, x, rest, attributes),)
         every = np.arange(BYTES[x.dtype.itemsize], dtype=np.uint8 if x.dtype.itemsize == 1 else np.uint16).view(
             np.uint8 if x.dtype == np.bool_ else x.dtype
         )
         numbers = every.astype(np.bool_) if x.dtype == np.bool_ else every
         plain = {key: (None if key == "axis" else value) for key, value in attributes.items()}
-
-        def table_of(channel: int) -> Array:
-            single = {
-                other: None if one is None else one[channel if one.size > 1 else 0].reshape(())
-                for other, one in known.items()
-            }
-            (results,) = found.golden_results(cast("Any", {name: numbers, **single}), plain)
-            return results
-
-        results = np.stack([table_of(channel) for channel in range(channels)])
-        if results.dtype != HALF and (results.dtype.kind not in "iub" or results.dtype.itemsize > 4):
-            raise UnsuitedError(f"results of {results.dtype}")
+        known = {other: None if one is None else np.reshape(cast("Array", one), ()) for other, one in rest.items()}
+        (results,) = found.golden_results(cast("Any", {name: numbers, **known}), plain)
+        results = planar.host_fp16(results) if is_real(results) else results
         held = results.view(np.uint16) if results.dtype == HALF else results
-        if channels > 1:
-            return (self.builder.lookup_channels(x, held, AttributeReader(attributes).integer("axis") % x.ndim),)
-        out, _ = self.builder.lookup(x, held[0], ("tabled", held.dtype.str, held.tobytes()))
-        return (out,)
+        out, _ = self.builder.lookup(x, held, ("tabled", results.dtype.name, held.tobytes()))
+        return (replace(out, dtype=results.dtype),)
+
+    def cast_longer(self, found: Arithmetic, x: Tensor, attributes: Attributes) -> tuple[Tensor, ...]:
+        """Lay out integers of more bytes than a table takes as another type: as other floating types by way of fp16."""
+        wanted = AttributeReader(attributes).text("dtype")
+        if is_float(wanted) and wanted != "fp16":
+            return self.tabled(found, {"x": lay_out_cast(x, "fp16")}, attributes)
+        return (lay_out_cast(x, wanted),)
+
+    def scaled_channels(
+        self, found: Arithmetic, x: Tensor, rest: Mapping[str, Operand], attributes: Attributes
+    ) -> Tensor:
+        """Lay out numbers quantised, or the numbers of integers, by a scale and a zero point of their channel."""
+        scale, zero = cast("Array", rest["scale"]), rest["zero_point"]
+        if found.op.name == "dequantize" and np.isnan(scale).any():
+            raise UnsuitedError("bits of a scale that is not a number")
+        read = AttributeReader(attributes)
+        target = read.text("output_dtype") if found.op.name == "quantize" else "fp16"
+        return self.builder.scale_channels(
+            x,
+            scale,
+            np.zeros(()) if zero is None else cast("Array", zero),
+            read.integer("axis") % x.ndim,
+            np.dtype(numpy_dtype(target)),
+            (0, 0) if target == "fp16" else value_range(target),
+        )
 
     # Reductions.
 
@@ -380,7 +402,7 @@ class Operations:
     def scaling(self, x: Tensor, weight: Value, bias: Array | None) -> Tensor:
         """Return a 1×1 convolution of one channel as a scaling."""
         halves = None if bias is None else planar.host_fp16(bias)
-        if halves is not None and not np.array_equal(halves, np.asarray(bias)):
+        if halves is not None and not np.array_equal(planar.read(halves), np.asarray(bias)):
             raise UnsuitedError("a scaling with a bias that is not fp16")
         scaled = self.builder.pair("mul", x, cast("Any", weight).reshape(1, -1, *(1,) * (x.ndim - 2)))
         return scaled if halves is None else self.builder.pair("add", scaled, reshape_along(halves, x.ndim))
@@ -589,7 +611,7 @@ def build_typed_operand(value: Operand) -> Any:  # noqa: ANN401 - an array, seve
 
 def result_dtype(array: Array) -> np.dtype[Any]:
     """Return the element type of a result on a device: real numbers are fp16."""
-    return HALF if array.dtype.kind in "fV" else array.dtype
+    return HALF if is_real(array) else array.dtype
 
 
 def expect_rounded_squares() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.engine.cuda.planned_layers import Planned
     from aneforge.engine.cuda.plans import Buffer
     from aneforge.engine.exactness import Label
-    from aneforge.engine.execution.run import Executable
+    from aneforge.engine.execution.run import Executable, Run
 
     Array = npt.NDArray[Any]
 
@@ -46,9 +47,13 @@ class Part:
     notes: Notes
     said: Mapping[str, Sequence[Label]]
     """What layers on the host said of every sample."""
+    decided: Mapping[int, Run] = field(default_factory=dict[int, "Run"])
+    """Samples that the CPU computed."""
 
     def labels(self, sample: int) -> Mapping[str, Label]:
         """Return how sure the results of each layer are for one sample."""
+        if sample in self.decided:
+            return self.decided[sample].labels
         return {
             one.layer: self.said[one.layer][sample] if one.layer in self.said else one.label(self.notes, sample)
             for one in self.planned.noted
@@ -56,6 +61,10 @@ class Part:
 
     def label(self) -> Label:
         """Return how sure the least sure sample is."""
+        if self.decided:
+            return label_of_all(
+                one for sample in range(self.planned.plan.samples) for one in self.labels(sample).values()
+            )
         return label_of_all(one.worst_label(self.notes, self.said.get(one.layer)) for one in self.planned.noted)
 
 
@@ -200,6 +209,10 @@ class DeviceExecutable:
         program = self.ready.program
         part = part_of(flight.planned, notes, flight.said)
         self.expect_none_refused(part, flight.inputs, flight.states)
+        part = replace(part, decided=self.decide(part, flight))
+        for sample, run in part.decided.items():
+            for name, array in (*run.outputs.items(), *((f"state {one}", array) for one, array in run.states.items())):
+                outputs[name][sample] = array
         return DeviceRun(
             {port.name: outputs[port.name] for port in program.outputs},
             {state.name: outputs[f"state {state.name}"] for state in program.states},
@@ -212,11 +225,19 @@ class DeviceExecutable:
         Raises:
             GraphError: A place that was computed is past its axis.
         """
-        words = part.notes.words[list(part.planned.refusals), :-1]
-        for sample in np.flatnonzero(words.any(axis=0)):
-            held = {name: one[0] for name, one in states.items()}
-            self.ready.run({name: one[sample] for name, one in inputs.items()}, held)
+        for sample in part.notes.samples(part.planned.refusals):
+            self.on_cpu(sample, inputs, states)
             raise AssertionError("the device refused what the CPU computes")
+
+    def decide(self, part: Part, flight: Flight) -> Mapping[int, Run]:
+        """Return what the CPU computes of samples that the device left to it."""
+        undecided = part.notes.samples(part.planned.undecided)
+        return {sample: self.on_cpu(sample, flight.inputs, flight.states) for sample in undecided}
+
+    def on_cpu(self, sample: int, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Run:
+        """Run a sample on the CPU; with states there is one at a time."""
+        held = {name: one[0] for name, one in states.items()}
+        return self.ready.run({name: one[sample] for name, one in inputs.items()}, held)
 
     def give_warnings(self) -> None:
         """Give the warnings that the CPU gives, once for all samples."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from aneforge.engine.cuda.integer_products import multiply_matrices
 from aneforge.engine.cuda.primitives import HALF
-from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, affine_pattern
+from aneforge.engine.cuda.tensors import TYPES, Tensor, UnsuitedError, affine_pattern, type_of
 from aneforge.engine.kernels.arrays import places_of
 from aneforge.ops.types import numpy_dtype
 
@@ -32,11 +33,10 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Operand = Tensor | Array | tuple[Tensor | Array, ...] | None
 
-__all__ = ["Meant", "as_meant", "lay_out_cast", "lay_out_meaning"]
+__all__ = ["Meant", "as_meant", "as_real", "lay_out_cast", "lay_out_meaning"]
 
 REAL = np.dtype(np.float64)
-TYPES = [np.dtype(one) for one in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "f2", "f8")]
-"""Element types in the order of `enum element` of meanings.cu."""
+UNSIGNED = np.dtype(np.uint64)
 EITHER: Sequence[Any] = (
     *(np.positive, np.where, np.equal, np.not_equal, np.greater, np.greater_equal, np.less, np.less_equal),
     *(np.logical_and, np.logical_or, np.logical_xor, np.logical_not),
@@ -44,9 +44,11 @@ EITHER: Sequence[Any] = (
     *(np.maximum, np.minimum, np.remainder),
 )
 REALS: Sequence[Any] = (np.divide, np.floor, np.ceil, np.sqrt, np.rint)
-WHOLES: Sequence[Any] = (np.sign, np.floor_divide)
+WHOLES: Sequence[Any] = (np.sign, np.floor_divide, np.power)
 STEPS: Mapping[object, int] = {function: number for number, function in enumerate((*EITHER, *REALS, *WHOLES))}
-"""Steps by NumPy's functions, in the order of `enum step`: those on any numbers, on real ones, and on whole ones."""
+"""Steps by NumPy's functions, in the order of `enum step`: those on any numbers, on real ones, and on integers."""
+OF_UNSIGNED: Sequence[Any] = (np.positive, np.where, np.add, np.subtract, np.multiply, np.square, np.power)
+"""Steps that the kernels do on integers of 64 bits without sign, which they read as others: those that wrap."""
 OF_BOOL: Mapping[object, Any] = {
     np.bitwise_and: np.logical_and,
     np.bitwise_or: np.logical_or,
@@ -66,7 +68,6 @@ MOVEMENTS = {
     np.flip,
     np.lib.stride_tricks.sliding_window_view,
     np.moveaxis,
-    np.pad,
     np.ravel,
     np.repeat,
     np.reshape,
@@ -197,24 +198,13 @@ def without_elements(value: Any) -> Any:  # noqa: ANN401 - anything that NumPy t
 
 def as_meant(builder: Builder, value: Any) -> Meant:  # noqa: ANN401 - as above
     """Return a value of the host as one on the device."""
-    if isinstance(value, Meant):
-        return value
+    if isinstance(value, Meant | Tensor):
+        return value if isinstance(value, Meant) else Meant(value)
     array = np.asarray(value)
     held = array.astype(np.float64) if array.dtype.kind == "f" else array
     if held.dtype not in TYPES:
         raise UnsuitedError(f"numbers of {held.dtype}")
     return Meant(builder.constant(held, ("meant", held.dtype.str, held.shape, held.tobytes())))
-
-
-def type_of(tensor: Tensor) -> int:
-    """Return the number of an element type.
-
-    Raises:
-        UnsuitedError: The kernels have no such type.
-    """
-    if tensor.dtype not in TYPES:
-        raise UnsuitedError(f"numbers of {tensor.dtype}")
-    return TYPES.index(tensor.dtype)
 
 
 def builder_of(*values: Any) -> Builder:  # noqa: ANN401 - as above
@@ -233,6 +223,10 @@ def step(function: Any, dtype: np.dtype[Any], *inputs: Any) -> Meant:  # noqa: A
     plain = OF_BOOL.get(function, function)
     real = dtype == REAL or any(one.dtype == REAL for one in values[:2])
     known = plain in EITHER or plain in (REALS if real else WHOLES)
+    if UNSIGNED in (dtype, *(one.dtype for one in values)):
+        known = plain in OF_UNSIGNED and not real
+    elif plain is np.power:  # NumPy refuses negative ones
+        known = False
     numbers = plain in LOGICAL and any(one.dtype != np.bool_ for one in values)
     if not known or numbers or dtype not in TYPES:
         raise UnsuitedError(f"{function.__name__} of {' and '.join(str(one.dtype) for one in values)}")
@@ -273,9 +267,11 @@ def moved(move: Callable[..., Any], *sources: Meant) -> Meant:
     numbered = [np.arange(begin, begin + one.size).reshape(one.shape) for begin, one in zip(first, held, strict=True)]
     places = np.asarray(move(*numbered))
     for begin, one in zip(first, held, strict=True):
-        pattern = affine_pattern(places - begin) if places.size and one.tensor.dense else None
-        if pattern is not None and places.min() >= begin and places.max() < begin + one.size:
-            return Meant(builder.moved(one.tensor, pattern[0], places.shape, pattern[1]))
+        if places.size and places.min() >= begin and places.max() < begin + one.size:
+            tensor, own = one.tensor, places - begin
+            pattern = affine_pattern(own if tensor.dense else places_of(tensor.shape, tensor.steps)[own])
+            if pattern is not None:
+                return Meant(builder.moved(tensor, pattern[0], places.shape, pattern[1]))
     out = builder.empty(places.shape, dtype)
     flat = places.ravel()
     zero = (
@@ -315,9 +311,9 @@ def taken_at(x: Meant, parts: Sequence[object]) -> Meant:
     return Meant(out)
 
 
-def rows_along(x: Meant, axes: Sequence[int]) -> tuple[Tensor, list[object]]:
-    """Return dense elements, and rows of them along axes."""
-    held = x.builder.contiguous(x.tensor)
+def rows_along(x: Meant, axes: Sequence[int], *, dense: bool = True) -> tuple[Tensor, list[object]]:
+    """Return elements, dense ones where results lie as they do, and rows of them along axes."""
+    held = x.builder.contiguous(x.tensor) if dense else x.tensor
     kept = [axis for axis in range(held.ndim) if axis not in axes]
     if not held.size:
         raise UnsuitedError("no elements")
@@ -335,7 +331,7 @@ def fold(function: Callable[..., Any], x: Meant, axis: Any = None, **options: An
     axes = range(x.ndim) if axis is None else sorted(one % x.ndim for one in np.atleast_1d(axis))
     if x.dtype == REAL and function is np.sum and (len(axes) != 1 or x.shape[axes[0]] > ADDED_IN_TURN):
         raise UnsuitedError("a longer sum of real numbers")
-    held, rows = rows_along(x, list(axes))
+    held, rows = rows_along(x, list(axes), dense=False)
     out = builder.empty(shape, dtype)
     count = out.size * builder.samples
     builder.over(
@@ -407,31 +403,21 @@ def whole_product(left: Any, right: Any) -> Meant:  # noqa: ANN401 - as above
     """Lay out a product of matrices of integers.
 
     Raises:
-        UnsuitedError: The numbers are real, or there is a vector.
+        UnsuitedError: The numbers are real.
     """
     builder = builder_of(left, right)
     x, y = as_meant(builder, left), as_meant(builder, right)
-    if REAL in (x.dtype, y.dtype) or min(x.ndim, y.ndim) < 2:
+    if REAL in (x.dtype, y.dtype):
         raise UnsuitedError("a product in float64")
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    rows, depth, columns = *x.shape[-2:], y.shape[-1]
-    out = builder.empty((*batch, rows, columns), np.result_type(x.dtype, y.dtype))
-    places: list[object] = []
-    for one in (x.tensor, y.tensor):
-        own = [0] * (len(batch) - one.ndim + 2) + list(one.steps[:-2])
-        extents = [1] * (len(batch) - one.ndim + 2) + list(one.shape[:-2])
-        steps = [0 if extent == 1 else along for extent, along in zip(extents, own, strict=True)]
-        places.append(builder.places(places_of([builder.samples, *batch], [one.sample, *steps])))
-    count = out.size * builder.samples
-    builder.over(
-        "whole_product",
-        count,
-        *(builder.at(one) for one in (x.tensor, y.tensor, out)),
-        [count, rows, depth, columns, *(type_of(one) for one in (x.tensor, y.tensor, out))],
-        places,
-        [*x.tensor.steps[-2:], *y.tensor.steps[-2:]],
-    )
-    return Meant(out)
+    return Meant(multiply_matrices(x.tensor, y.tensor, np.result_type(x.dtype, y.dtype)))
+
+
+def padded(x: Meant, around: Any, mode: str = "constant", *, constant_values: Any = 0, **options: Any) -> Meant:  # noqa: ANN401
+    """Lay out values with others around them: zeros, those at the edges, or one number that may be computed."""
+    laid = moved(lambda places: np.pad(places, around, mode, **options), x)  # type: ignore[call-overload]
+    if not isinstance(constant_values, Meant) and np.all(np.equal(constant_values, 0)):
+        return laid
+    return chosen(as_meant(x.builder, np.pad(np.ones(x.shape, np.bool_), around)), laid, constant_values)
 
 
 def zeros_like(x: Meant) -> Meant:
@@ -443,6 +429,7 @@ LAID_OUT: Mapping[object, Callable[..., Meant]] = {
     np.argsort: rank,
     np.clip: clipped,
     np.cumsum: cumulate,
+    np.pad: padded,
     np.take_along_axis: take_along,
     np.where: chosen,
     np.zeros_like: zeros_like,
@@ -503,8 +490,15 @@ def lay_out_cast(x: Tensor, dtype: str) -> Tensor:
     wanted = np.dtype(numpy_dtype(dtype))
     if x.dtype == HALF or type_of(x) > TYPES.index(HALF) or wanted not in TYPES[: TYPES.index(REAL)]:
         raise UnsuitedError(f"{x.dtype} as {dtype}")
+    if x.dtype == UNSIGNED and wanted == HALF:
+        raise UnsuitedError(f"{x.dtype} as {dtype}")
     out = x.builder.empty(x.shape, wanted)
     return put_step(x.builder, np.positive, out, [Meant(x)], real=wanted == HALF).tensor
+
+
+def as_real(x: Tensor) -> Tensor:
+    """Lay out fp16 numbers in float64: what is infinite there is here."""
+    return step(np.positive, REAL, Meant(x)).tensor
 
 
 def real_numbers(x: Array) -> Array:

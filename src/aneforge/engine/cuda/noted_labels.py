@@ -37,6 +37,10 @@ class Notes:
     words: npt.NDArray[np.uint32]
     wide: npt.NDArray[np.float64]
 
+    def samples(self, places: Sequence[int]) -> list[int]:
+        """Return the samples of which a word in one of some places is not 0."""
+        return np.flatnonzero(self.words[list(places), :-1].any(axis=0)).tolist() if places else []
+
     def magnitudes(self, place: int) -> npt.NDArray[np.float64]:
         """Return the largest magnitude of a value for every sample, as the engine reads it."""
         return numbers_of(self.words[place, :-1])

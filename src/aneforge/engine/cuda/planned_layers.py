@@ -10,19 +10,18 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from aneforge.callsite import keep_warnings
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value as LayerValue
 from aneforge.engine.cuda.device_operations import Operations
+from aneforge.engine.cuda.meanings import as_real
 from aneforge.engine.cuda.noted_labels import BOTH_ZEROS, UNLIKE_PAIRS, Noted
 from aneforge.engine.cuda.plans import HostStep, Role
 from aneforge.engine.cuda.primitives import HALF, Builder
 from aneforge.engine.cuda.product_launches import After
 from aneforge.engine.cuda.tensors import Tensor, UnsuitedError
-from aneforge.engine.dispatch import UNARY, arithmetic, round_operands
+from aneforge.engine.dispatch import UNARY, arithmetic, is_real, round_operands
 from aneforge.engine.execution.epilogue import GAIN_OFFSET, Exact, Pointwise, along, build_gain, join, stage_of
 from aneforge.engine.execution.labels import Labels
 from aneforge.engine.execution.layers import plain_stages, rounds_once
@@ -68,6 +67,8 @@ class Planned:
     wide: int = 0
     refusals: tuple[int, ...] = ()
     """Words that are not 0 for a sample that the CPU refuses while it runs, and says why."""
+    undecided: tuple[int, ...] = ()
+    """Words that are not 0 for a sample that the CPU computes: the device cannot decide between two numbers."""
 
 
 def plan_program(ready: Executable, samples: int, kept: dict[object, Buffer]) -> Planned:
@@ -103,7 +104,7 @@ class Layers:
         plan.items[:0] = build.begin()
         noted = build.findings
         found.words, found.high, found.wide = noted.words, noted.high, noted.wide
-        found.refusals = noted.refusals
+        found.refusals, found.undecided = noted.refusals, noted.undecided
         return found
 
     def port(self, kind: TensorType) -> Tensor:
@@ -168,7 +169,7 @@ class Layers:
         """Compute what is made of constants alone, once, by the CPU's kernels."""
         found, doubts = step.run(Values({}))
         noted.labels = Labels(step.labels.with_doubts(doubts))
-        arrays = [host_fp16(one) if one.dtype.kind in "fV" else one for one in found]
+        arrays = [host_fp16(one) if is_real(one) else one for one in found]
         return tuple(self.builder.constant(one, (step.layer.name, number)) for number, one in enumerate(arrays))
 
     def plain(self, call: Call, operands: dict[str, Any], noted: Noted) -> tuple[Tensor, ...]:
@@ -263,8 +264,6 @@ class Layers:
             )
             multiply = self.sums(product, after)
         else:
-            if product.form == "scaling":
-                raise UnsuitedError("a gain after a scaling")
             multiply = self.sums(product, After(unrounded=True, along_rows=True))
         if product.crops:
             if not isinstance(first, Tensor) or isinstance(second, Tensor):
@@ -272,7 +271,10 @@ class Layers:
             found = self.operations.meeting_int8(cast("Any", multiply), first, second)
         else:
             found = multiply(first, second)
-        return found if exact is None or fused else self.builder.gained_total(found, exact.gain, exact.offset)
+        if exact is None or fused:
+            return found
+        total = as_real(found) if product.form == "scaling" else found  # a scaling rounds, whatever follows
+        return self.builder.gained_total(total, exact.gain, exact.offset)
 
     def sums(self, product: Product, after: After | None) -> Callable[[Value, Value], Tensor]:
         """Return what lays out the sums of a product; without `after` they start where the product says."""
@@ -293,8 +295,6 @@ class Layers:
                 )
                 convolve = convolution_by(product.form, x, weight, attributes, made)
                 channels = None if after is not None or start is None else for_channels(start, outer)
-                if product.form == "scaling" and np.any(attributes["pad"] or 0):
-                    raise UnsuitedError("a scaling with padding")
                 return lambda images, kernels: cast(
                     "Tensor", convolve(cast("Any", images), cast("Any", kernels), channels)
                 )
@@ -370,7 +370,7 @@ class Layers:
         def compute(arrays: Sequence[Array]) -> Sequence[Array]:
             found, doubts = step.run(Values(dict(zip(names, arrays, strict=True))))
             said.append(step.labels.with_doubts(doubts))
-            return [host_fp16(array) if array.dtype.kind in "fV" else array for array in found]
+            return [host_fp16(array) if is_real(array) else array for array in found]
 
         build.plan.items.append(HostStep(layer.name, layer.kind.name, reason, compute, operands, results))
         self.values |= {value.name: tensor for value, tensor in zip(layer.results, results, strict=True)}

@@ -102,6 +102,8 @@ class Findings:
     """Words that begin with 0xFFFF: least magnitudes."""
     refusals: tuple[int, ...] = ()
     """Words that are not 0 where the host must say what is wrong with a sample."""
+    undecided: tuple[int, ...] = ()
+    """Words that are not 0 where the host must compute a sample: two numbers are as near as its own `pow` is exact."""
 
 
 @dataclass(slots=True)

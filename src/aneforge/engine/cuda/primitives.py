@@ -13,7 +13,7 @@ import numpy as np
 
 from aneforge.engine.activations import ACTIVATIONS, LOG2_E, SEGMENTS, samples
 from aneforge.engine.cuda.plans import Address, Buffer, Findings, Launch, Plan, Role
-from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, dense_steps
+from aneforge.engine.cuda.tensors import Tensor, UnsuitedError, dense_steps, type_of
 from aneforge.engine.kernels.arrays import places_of
 from aneforge.engine.kernels.norms import table_of_golden
 from aneforge.records import dataclass
@@ -46,6 +46,8 @@ LOOKED_AT = 16
 LEAST_START = 0xFFFF
 PAIRS = {"add": 0, "sub": 1, "mul": 2, "max": 3, "min": 4, "slope": 5}
 COMPARISONS = {"equal": 0, "not_equal": 1, "greater": 2, "greater_equal": 3, "less": 4, "less_equal": 5}
+RESPONSES = {0.5: 1, 1: 2, 2: 3, 0.75: 4}
+"""Powers of response norms that every processor computes alike, in the order of `enum response`."""
 ROW_WIDTH = 128
 WARP = 32
 SHORT_ROW = 512
@@ -188,6 +190,12 @@ class Builder:
         self.findings.refusals += (place,)
         return place
 
+    def undecided(self) -> int:
+        """Return the place of a word that says of every sample whether the host must compute it."""
+        place = self.word()
+        self.findings.undecided += (place,)
+        return place
+
     def word_at(self, place: int, *, overall: bool = False) -> Address:
         """Return the address of words for samples, or of that for all."""
         return Address(self.words, (place * (self.samples + 1) + (self.samples if overall else 0)) * 4)
@@ -265,18 +273,24 @@ class Builder:
         )
         return out, place
 
-    def lookup_channels(self, x: Tensor, tables: Array, axis: int) -> Tensor:
-        """Return what the table of each channel along an axis has for its numbers."""
+    def scale_channels(
+        self, x: Tensor, scales: Array, zeros: Array, axis: int, dtype: np.dtype[Any], reach: tuple[int, int]
+    ) -> Tensor:
+        """Return integers as fp16 numbers, or fp16 numbers as integers within a reach, by what their channels have."""
         held = self.contiguous(x)
-        out = self.empty(held.shape, tables.dtype if tables.dtype != np.uint16 else HALF)
-        count = held.size * self.samples
+        out = self.empty(held.shape, dtype)
+        count, channels = held.size * self.samples, held.shape[axis]
+        with np.errstate(invalid="ignore"):  # what is not a number goes as this processor converts it
+            rest = np.zeros(1) * np.inf
+            no_number = int(rest.astype(HALF).view(np.uint16)[0]) if dtype == HALF else int(rest.astype(dtype)[0])
+        tables = [np.broadcast_to(one.astype(np.float64), (channels,)).copy() for one in (scales, zeros)]
         self.over(
-            "lookup_channels",
+            "scale_channels",
             count,
-            self.at(held),
-            self.table(tables, ("tables", tables.dtype.str, tables.tobytes())),
-            self.at(out),
-            [count, math.prod(held.shape[axis + 1 :]), held.shape[axis], held.dtype.itemsize, out.dtype.itemsize],
+            *(self.at(one) for one in (held, out)),
+            *(self.table(one, ("channels", one.tobytes())) for one in tables),
+            [count, math.prod(held.shape[axis + 1 :]), channels, type_of(held), type_of(out), no_number],
+            *map(float, reach),
         )
         return out
 
@@ -340,6 +354,21 @@ class Builder:
         axes, steps = self.walk(out, left, right)
         count = out.size * self.samples
         self.over("powers", count, self.at(left), self.at(right), self.at(out), count, axes, *steps)
+        return out
+
+    def response_norm(self, x: Value, axis: int, size: int, factor: float, beta: float, k: float) -> Tensor:
+        """Return x / (k + factor · Σ x²)^beta, the sum over neighbours along an axis."""
+        held = self.contiguous(self.halves(x))
+        out = self.empty(held.shape)
+        count, kind = out.size * self.samples, RESPONSES.get(beta, 0)
+        self.over(
+            "response_norm",
+            count,
+            *(self.at(one) for one in (held, out)),
+            0 if kind else self.word_at(self.undecided()),
+            [count, out.size, held.shape[axis], math.prod(held.shape[axis + 1 :]), (size - 1) // 2, size // 2, kind],
+            *map(float, (k, factor, beta)),
+        )
         return out
 
     def choose(self, condition: Value, x: Value, y: Value) -> Tensor:

@@ -71,7 +71,21 @@ def run_operation(
     loaded = device.load(plan)
     try:
         loaded.start(fed)
-        outputs, _ = loaded.finish()
+        outputs, findings = loaded.finish()
     finally:
         loaded.release()
+    undecided = builder.findings.undecided
+    words = (
+        findings[0].view(np.uint32).reshape(-1, samples + 1)[list(undecided), :-1] if undecided else np.zeros((0, 0))
+    )
+    for sample in np.flatnonzero(words.any(axis=0)).tolist():  # as in a program, the golden model decides
+        single = {name: pick_sample(value, sample) for name, value in given.items()}
+        wanted = arithmetic(op, target).golden_results({**constants, **single}, attributes)
+        for name, array in zip(plan.outputs, wanted, strict=True):
+            outputs[name][sample] = array
     return tuple(np.asarray(outputs[name]) for name in plan.outputs)
+
+
+def pick_sample(value: Operand, sample: int) -> Operand:
+    """Return an operand of one sample."""
+    return tuple(one[sample] for one in value) if isinstance(value, tuple) else None if value is None else value[sample]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from aneforge.ops.types import numpy_dtypes
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from aneforge.engine.cuda.plans import Buffer
     from aneforge.engine.cuda.primitives import Builder
 
-__all__ = ["Tensor", "UnsuitedError", "affine_pattern", "dense_steps"]
+__all__ = ["TYPES", "Tensor", "UnsuitedError", "affine_pattern", "dense_steps", "type_of"]
+
+ELEMENTS = (
+    *("bool", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("fp16", "fp64"),
+)
+TYPES = [numpy_dtypes()[one] for one in ELEMENTS]
+"""Element types in the order of `enum element` of meanings.cu."""
 
 
 class UnsuitedError(Exception):
@@ -132,10 +140,24 @@ class Tensor:
         del types
         if function is np.where and not kwargs:
             return self.builder.choose(*args)
+        if function is np.pad and not kwargs:
+            x, around = args  # images alone are padded, along their last axes
+            return self.builder.padded(x, x.ndim - 2, [tuple(pair) for pair in around[2:]])
         if function in (np.swapaxes, np.squeeze):
             name = "swapaxes" if function is np.swapaxes else "squeeze"
             return getattr(args[0], name)(*args[1:], **kwargs)
         raise UnsuitedError(f"{function.__name__} of computed values")
+
+
+def type_of(tensor: Tensor) -> int:
+    """Return the number of an element type.
+
+    Raises:
+        UnsuitedError: The kernels have no such type.
+    """
+    if tensor.dtype not in TYPES:
+        raise UnsuitedError(f"numbers of {tensor.dtype}")
+    return TYPES.index(tensor.dtype)
 
 
 def affine_pattern(places: npt.NDArray[np.int64]) -> tuple[int, list[int]] | None:

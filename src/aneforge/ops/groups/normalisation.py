@@ -7,6 +7,7 @@ another than that of `x`, whose type the result has.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from aneforge.arrays import np
@@ -88,11 +89,12 @@ def across_channels(x: Array, axis: int, size: int) -> Array:
     """Add up, at every place of an axis, `size` places around it; of an even number the odd one comes after it.
 
     So it is in ONNX and, by tests that its authors run on devices, in the engine's layer and in MIL (inferred); torch
-    has the odd one before.
+    has the odd one before. They are added one after the other, which every processor does alike.
     """
-    along = np.moveaxis(x, axis, -1)
-    padded = np.pad(along, [(0, 0)] * (x.ndim - 1) + [((size - 1) // 2, size // 2)])
-    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(padded, size, axis=-1).sum(axis=-1), -1, axis)
+    along = np.moveaxis(x, axis, 0)
+    padded = np.pad(along, [((size - 1) // 2, size // 2)] + [(0, 0)] * (x.ndim - 1))
+    shifted = (padded[first : first + x.shape[axis]] for first in range(size))
+    return np.moveaxis(reduce(np.add, shifted), 0, axis)
 
 
 def power_of_response(base: Array, beta: float) -> Array:

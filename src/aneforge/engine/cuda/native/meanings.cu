@@ -1,7 +1,8 @@
-/* Steps of the mathematics of operations that have no arithmetic of their own: real numbers in float64, whole numbers in
+/* Steps of the mathematics of operations that have no arithmetic of their own: real numbers in float64, integers in
  * their own types, one step at a time and in NumPy's order (engine/dispatch.py, `rounded_meaning`). */
 
-enum element { BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, HALF, REAL };
+/* Four bits lie in a byte of their own, the others 0 (ml_dtypes). */
+enum element { BOOL, INT4, UINT4, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, HALF, REAL };
 
 /* fp16 here is a real number: what is not a number is an infinity of its sign. */
 static inline double real_of(uint16_t half) {
@@ -12,6 +13,8 @@ static inline double real_of(uint16_t half) {
 static inline int64_t whole_at(const void *from, int64_t type, int64_t place) {
     switch (type) {
     case BOOL: return ((const uint8_t *)from)[place] != 0;
+    case INT4: return (int64_t)((((const uint8_t *)from)[place] & 15) ^ 8) - 8;
+    case UINT4: return ((const uint8_t *)from)[place] & 15;
     case INT8: return ((const int8_t *)from)[place];
     case UINT8: return ((const uint8_t *)from)[place];
     case INT16: return ((const int16_t *)from)[place];
@@ -28,6 +31,7 @@ static inline double real_at(const void *from, int64_t type, int64_t place) {
 static inline void put_whole(void *to, int64_t type, int64_t place, int64_t value) {
     switch (type) {
     case BOOL: ((uint8_t *)to)[place] = value != 0; break;
+    case INT4: case UINT4: ((uint8_t *)to)[place] = (uint8_t)(value & 15); break;
     case INT8: case UINT8: ((uint8_t *)to)[place] = (uint8_t)value; break;
     case INT16: case UINT16: ((uint16_t *)to)[place] = (uint16_t)value; break;
     case INT32: case UINT32: ((uint32_t *)to)[place] = (uint32_t)value; break;
@@ -45,11 +49,36 @@ static inline void put_real(void *to, int64_t type, int64_t place, double value)
     else put_whole(to, type, place, whole_of(value));
 }
 
+/* Numbers by a scale and a zero point of their channel, whose elements lie `inner` apart: integers as fp16, or fp16 as
+ * integers within two, to the nearest, ties away from zero (engine/quantised.py). */
+struct scale_channels_args {
+    const void *x;
+    void *out;
+    const double *scales, *zeros; /* of every channel */
+    int64_t count, inner, channels, x_type, out_type;
+    int64_t no_number; /* what the host makes of a result that is not a number */
+    double least, most;
+};
+KERNEL(scale_channels, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const double scale = a.scales[i / a.inner % a.channels], zero = a.zeros[i / a.inner % a.channels];
+        if (a.out_type == HALF) {
+            const double number = ((double)whole_at(a.x, a.x_type, i) - zero) * scale;
+            ((uint16_t *)a.out)[i] = number != number ? (uint16_t)a.no_number : half_of_double(number);
+        } else {
+            const double scaled = (double)decoded(((const uint16_t *)a.x)[i]) / scale;
+            const double steps = trunc(scaled + copysign(0.5, scaled)) + zero;
+            const double within = steps < a.least ? a.least : steps > a.most ? a.most : steps;
+            put_whole(a.out, a.out_type, i, steps != steps ? a.no_number : whole_of(within));
+        }
+    }
+}
+
 enum step {
     STEP_COPY, STEP_WHERE, STEP_EQUAL, STEP_NOT_EQUAL, STEP_GREATER, STEP_GREATER_EQUAL, STEP_LESS, STEP_LESS_EQUAL,
     STEP_AND, STEP_OR, STEP_XOR, STEP_NOT, STEP_ADD, STEP_SUBTRACT, STEP_MULTIPLY, STEP_NEGATIVE, STEP_ABSOLUTE,
     STEP_SQUARE, STEP_MAXIMUM, STEP_MINIMUM, STEP_REMAINDER, STEP_DIVIDE, STEP_FLOOR, STEP_CEIL, STEP_SQRT, STEP_RINT,
-    STEP_SIGN, STEP_FLOOR_DIVIDE
+    STEP_SIGN, STEP_FLOOR_DIVIDE, STEP_POWER
 };
 
 /* The rest of a division with the divisor's sign. `fmod` rounds nothing. */
@@ -90,6 +119,14 @@ static inline double real_step(int64_t kind, double x, double y) {
     }
 }
 
+/* Products of numbers without sign, which wrap: as NumPy's `power` of uint64. */
+static inline uint64_t raised(uint64_t x, uint64_t times) {
+    uint64_t power = 1;
+    for (; times; times >>= 1, x *= x)
+        if (times & 1) power *= x;
+    return power;
+}
+
 /* Sums and products are of numbers without sign, which wrap. */
 static inline int64_t whole_step(int64_t kind, int64_t x, int64_t y) {
     const int64_t quotient = y == 0 ? 0 : y == -1 ? (int64_t)(0u - (uint64_t)x) : x / y;
@@ -117,6 +154,7 @@ static inline int64_t whole_step(int64_t kind, int64_t x, int64_t y) {
     case STEP_SIGN: return (x > 0) - (x < 0);
     case STEP_FLOOR_DIVIDE: return quotient - below;
     case STEP_REMAINDER: return below ? rest + y : rest;
+    case STEP_POWER: return (int64_t)raised((uint64_t)x, (uint64_t)y);
     default: return x;
     }
 }
@@ -232,21 +270,23 @@ KERNEL(rank, 256) {
     }
 }
 
-/* Products of matrices of whole numbers, which wrap: x [batch, rows, depth], y [batch, depth, columns]. */
-struct whole_product_args {
+/* Sums of products of integers, which wrap, so that their order does not matter: x [batch, rows, depth] times
+ * y [batch, depth, columns]. Tables say where the numbers of a line and those of a step lie, as for `product`. */
+struct integer_product_args {
     const void *x, *y;
     void *out;
     int64_t count, rows, depth, columns, x_type, y_type, out_type;
     const int32_t *x_places, *y_places; /* of every batch */
-    int64_t x_row, x_step, y_step, y_column;
+    const int32_t *x_lines, *y_lines;   /* of every row or column */
+    const int32_t *x_steps, *y_steps;   /* of every number of it */
 };
-KERNEL(whole_product, 256) {
+KERNEL(integer_product, 256) {
     for (int64_t i = first_index(); i < a.count; i += index_step()) {
         const int64_t column = i % a.columns, row = i / a.columns % a.rows, batch = i / a.columns / a.rows;
-        int64_t x = a.x_places[batch] + row * a.x_row, y = a.y_places[batch] + column * a.y_column;
+        const int64_t x = a.x_places[batch] + a.x_lines[row], y = a.y_places[batch] + a.y_lines[column];
         uint64_t sum = 0;
-        for (int64_t k = 0; k < a.depth; k++, x += a.x_step, y += a.y_step)
-            sum += (uint64_t)whole_at(a.x, a.x_type, x) * (uint64_t)whole_at(a.y, a.y_type, y);
+        for (int64_t k = 0; k < a.depth; k++)
+            sum += (uint64_t)whole_at(a.x, a.x_type, x + a.x_steps[k]) * (uint64_t)whole_at(a.y, a.y_type, y + a.y_steps[k]);
         put_whole(a.out, a.out_type, i, (int64_t)sum);
     }
 }
@@ -277,7 +317,50 @@ KERNEL(powers, 256) {
     }
 }
 
-/* Whether a whole number lies outside of two, for every sample: what the host then says of them stops a run. */
+enum response { RESPONSE_POWER, RESPONSE_ROOT, RESPONSE_ITSELF, RESPONSE_SQUARE, RESPONSE_THREE_QUARTERS };
+
+/* More than any two `pow` differ by, relative to the power: those of CUDA and of NumPy err by a few units of 2^-53. */
+#define POWERS_APART 0x1p-47
+
+static inline double power_of_response(int64_t kind, double base, double beta) {
+    const double root = sqrt(base);
+    switch (kind) {
+    case RESPONSE_ROOT: return root;
+    case RESPONSE_ITSELF: return base;
+    case RESPONSE_SQUARE: return base * base;
+    case RESPONSE_THREE_QUARTERS: return root * sqrt(root);
+    default: return pow(base, beta);
+    }
+}
+
+/* x / (k + factor * sum of the squares of neighbouring channels)^beta, rounded once: channels are `inner` apart, and the
+ * squares of those from `before` to `after` around one are added in turn. Where another `pow` might lead to another
+ * fp16 number, the host decides. */
+struct response_norm_args {
+    const uint16_t *x;
+    uint16_t *out;
+    uint32_t *undecided; /* for every sample, or none */
+    int64_t count, sample_count, channels, inner, before, after, kind;
+    double k, factor, beta;
+};
+KERNEL(response_norm, 256) {
+    for (int64_t i = first_index(); i < a.count; i += index_step()) {
+        const int64_t channel = i / a.inner % a.channels;
+        const int64_t first = channel < a.before ? 0 : channel - a.before;
+        const int64_t last = channel + a.after < a.channels ? channel + a.after : a.channels - 1;
+        double sum = 0;
+        for (int64_t other = first; other <= last; other++) {
+            const double value = real_of(a.x[i + (other - channel) * a.inner]);
+            sum = sum + value * value;
+        }
+        const double quotient = real_of(a.x[i]) / power_of_response(a.kind, a.k + a.factor * sum, a.beta);
+        a.out[i] = quotient != quotient ? 0 : half_of_double(quotient);
+        if (a.undecided && half_of_double(quotient * (1 - POWERS_APART)) != half_of_double(quotient * (1 + POWERS_APART)))
+            atomicOr(&a.undecided[i / a.sample_count], 1u);
+    }
+}
+
+/* Whether an integer lies outside of two, for every sample: what the host then says of them stops a run. */
 struct note_outside_args {
     const void *x;
     uint32_t *found;

@@ -34,29 +34,12 @@ KERNEL(lookup, 256) {
         if (a.out_bytes == 2) ((uint16_t *)a.out)[at] = ((const uint16_t *)a.table)[bits];
         if (a.out_bytes == 1) ((uint8_t *)a.out)[at] = ((const uint8_t *)a.table)[bits];
         if (a.out_bytes == 4) ((uint32_t *)a.out)[at] = ((const uint32_t *)a.table)[bits];
+        if (a.out_bytes == 8) ((uint64_t *)a.out)[at] = ((const uint64_t *)a.table)[bits];
     }
     if (!a.flags) return;
     if (seen) atomicOr(&met, seen);
     __syncthreads();
     if (threadIdx.x == 0 && met) atomicOr(&a.found[sample], met);
-}
-
-/* The same with a table for every channel, `inner` elements of a sample apart. */
-struct lookup_channels_args {
-    const void *x;
-    const void *table;
-    void *out;
-    int64_t count, inner, channels;
-    int64_t in_bytes, out_bytes;
-};
-KERNEL(lookup_channels, 256) {
-    for (int64_t i = first_index(); i < a.count; i += index_step()) {
-        const int64_t bits = a.in_bytes == 2 ? ((const uint16_t *)a.x)[i] : ((const uint8_t *)a.x)[i];
-        const int64_t place = (i / a.inner % a.channels << (8 * a.in_bytes)) + bits;
-        if (a.out_bytes == 2) ((uint16_t *)a.out)[i] = ((const uint16_t *)a.table)[place];
-        if (a.out_bytes == 1) ((uint8_t *)a.out)[i] = ((const uint8_t *)a.table)[place];
-        if (a.out_bytes == 4) ((uint32_t *)a.out)[i] = ((const uint32_t *)a.table)[place];
-    }
 }
 
 /* The largest magnitude, the least one above 0, and which zeros there are (1 for +0, 2 for -0), for every sample and,
