@@ -193,7 +193,7 @@ def expect_on_device(model: AnyModel) -> None:
         NotSupportedError: It does.
     """
     executable = model.loaded.executable
-    found = executable.on_host if isinstance(executable, RunsMany) else ()
+    found = executable.host_layers() if isinstance(executable, RunsMany) else ()
     if found:
         model.release()
         raise NotSupportedError(

@@ -92,9 +92,8 @@ class Executable(Protocol):
 class RunsMany(Protocol):
     """An executable that runs many samples at a time, and says which layers it leaves to the host."""
 
-    @property
-    def on_host(self) -> tuple[str, ...]:
-        """The layers that run on the host, each with the reason."""
+    def host_layers(self) -> tuple[str, ...]:
+        """Return the layers that run on the host, each with the reason; `isinstance` would read a property."""
         ...
 
     def execute_many(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:

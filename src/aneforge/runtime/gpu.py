@@ -61,9 +61,8 @@ class CudaEngine(HostBuffers):
         """How sure its numbers are, before any value goes in."""
         return self.ready.label
 
-    @property
-    def on_host(self) -> tuple[str, ...]:
-        """The layers that have no kernels and run on the host, each with the reason."""
+    def host_layers(self) -> tuple[str, ...]:
+        """Return the layers that have no kernels and run on the host, each with the reason."""
         return self.machine.on_host
 
     def element(self, kind: TensorType) -> np.dtype[Any]:

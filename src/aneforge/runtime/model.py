@@ -109,7 +109,7 @@ class ModelBase:
     def remarks(self) -> tuple[str, ...]:
         """What was done in addition to compiling: the variant that was chosen, the cache."""
         executable = self.loaded.executable
-        on_host = executable.on_host if isinstance(executable, RunsMany) and not self.loaded.released else ()
+        on_host = executable.host_layers() if isinstance(executable, RunsMany) and not self.loaded.released else ()
         return (*self.facts.remarks, *(f"runs on the host, for it has no kernels: {one}" for one in on_host))
 
     @property

@@ -114,7 +114,7 @@ class DeviceExecutable:
     @property
     def on_host(self) -> tuple[str, ...]:
         """The layers that run on the host, each with the reason."""
-        planned, _ = self.loaded(1)
+        planned = next(iter(self.plans.values()))[0] if self.plans else plan_program(self.ready, 1, self.kept)
         return tuple(f"{one.layer} ({one.operation}): {one.reason}" for one in planned.plan.host_steps)
 
     def loaded(self, samples: int) -> tuple[Planned, list[Loaded]]:

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Places = npt.NDArray[np.int64]
 
-__all__ = ["CHUNK", "GROUP", "PACKED", "PART", "bounds_of_lines", "constant_extremes", "pack_lines", "pad_places"]
+__all__ = [
+    "CHUNK",
+    "GROUP",
+    "PACKED",
+    "PART",
+    "bounds_of_lines",
+    "constant_extremes",
+    "decoded",
+    "pack_lines",
+    "pad_places",
+]
 
 GROUP = 64
 CHUNK = 16
@@ -57,7 +67,7 @@ def pack_lines(values: Array, places: Places, lines: Places, steps: Places, *, l
             whole = np.zeros((GROUP, chunks * CHUNK), np.float16)
             whole[: here.shape[0], : here.shape[1]] = here
             bits = np.ascontiguousarray(whole.T).view(np.uint16).reshape(chunks, CHUNK, GROUP)
-            numbers = golden.decode_operand(bits.view(np.float16))[0].astype(np.float32)
+            numbers = decoded(bits.view(np.float16))
             if left:
                 field = np.maximum(bits >> 10 & 31, 1)
                 numbers = (numbers.view(np.uint32) + np.uint32(1)).view(np.float32)
@@ -67,6 +77,19 @@ def pack_lines(values: Array, places: Places, lines: Places, steps: Places, *, l
             out[number, group]["numbers"] = numbers
             out[number, group]["halves"][:, where] = halves
     return out
+
+
+def decoded(values: Array) -> Array:
+    """Return fp16 numbers in float32 as the engine reads them, which holds them exactly.
+
+    >>> decoded(np.array([0.5, np.inf, np.nan], np.float16)).tolist()
+    [0.5, 65536.0, 98304.0]
+    """
+    numbers = values.astype(np.float32)
+    special = ~np.isfinite(numbers)
+    if special.any():
+        numbers[special] = golden.decode_operand(values[special])[0]
+    return numbers
 
 
 def bounds_of_lines(values: Array, places: Places, lines: Places, steps: Places) -> tuple[Array, ...]:
@@ -86,10 +109,8 @@ def bounds_of_lines(values: Array, places: Places, lines: Places, steps: Places)
     norms = np.zeros((len(places), groups, chunks), np.float32)
     for number, place in enumerate(places):
         for group in range(groups):
-            part = np.abs(
-                golden.decode_operand(values[(place + lines[group * GROUP : (group + 1) * GROUP])[:, None] + steps])[0]
-            )
-            whole = np.zeros((part.shape[0], chunks * CHUNK))
+            part = np.abs(decoded(values[(place + lines[group * GROUP : (group + 1) * GROUP])[:, None] + steps]))
+            whole = np.zeros((part.shape[0], chunks * CHUNK), np.float32)
             whole[:, : part.shape[1]] = part
             cells = whole.reshape(part.shape[0], chunks * (CHUNK // PART), PART)[:, :parts]
             found[0, number, group] = cells.sum(axis=-1).max(axis=0)

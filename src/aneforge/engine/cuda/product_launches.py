@@ -21,6 +21,7 @@ from aneforge.engine.cuda.packing import (
     PART,
     bounds_of_lines,
     constant_extremes,
+    decoded,
     pack_lines,
     pad_places,
 )
@@ -349,7 +350,7 @@ class Multiplier:
             build.over("transform_kernels", count, build.at(held), build.at(out), count)
             return out
         constant = cast("Array", weight.buffer.content if isinstance(weight, Tensor) else weight)
-        parts = np.stack([to_fp16(one) for one in golden.kernel_transform(golden.decode_operand(constant)[0])])
+        parts = np.stack([to_fp16(one) for one in golden.kernel_transform(decoded(constant).astype(np.float64))])
         build.constant(constant)  # so that what the key names stays
         return build.constant(parts.astype(np.float16), ("transformed", id(constant)))
 
