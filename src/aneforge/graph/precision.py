@@ -36,10 +36,6 @@ __all__ = ["NARROWED", "Halved", "Retyped", "TooLarge", "list_element_types", "r
 NARROWED: dict[str, str] = dict.fromkeys(("fp32", "fp64", "bf16"), "fp16")
 SHORTENED: dict[str, str] = dict.fromkeys(("int64", "uint64"), "int32")
 CAST, HALF = "cast", "fp16"
-PIECE = 1 << 20
-"""Elements of a constant that are looked at together."""
-MAGNITUDE, INFINITY = np.uint16(0x7FFF), np.uint16(0x7C00)
-"""Bits of fp16: all but the sign, and those of infinity; magnitudes above it are NaN."""
 UNBOUNDED = {("minimum", True), ("maximum", False)}
 """Operations for which a constant above a range, or below it, means "no bound": it becomes the end of the range."""
 SHOWN = 8
@@ -105,25 +101,12 @@ def undefined_halves(graph: Graph) -> Iterator[str]:
             if not isinstance(constant, Dense) or constant.type.dtype != HALF or id(constant) in looked:
                 continue
             looked.add(id(constant))
-            numbers = constant.dense()
-            count = count_undefined(numbers)
+            count = constant.undefined
             found += bool(count)
             if count and found <= SHOWN:
-                yield nan_text(node, count, numbers.size)
+                yield nan_text(node, count, constant.values.size)
     if found > SHOWN:
         yield f"{found - SHOWN} more constants hold NaN"
-
-
-def count_undefined(numbers: Array) -> int:
-    """Return how many numbers of fp16 are NaN; large weights are looked at in pieces, so that no copy of them is made.
-
-    >>> count_undefined(np.float16([1, np.nan, np.inf]))
-    1
-    """
-    # Comparisons of fp16 take many times as long as those of its bits.
-    bits = np.ascontiguousarray(numbers).reshape(-1).view(np.uint16)
-    pieces = (bits[start : start + PIECE] for start in range(0, bits.size, PIECE))
-    return sum(int(np.count_nonzero((piece & MAGNITUDE) > INFINITY)) for piece in pieces)
 
 
 def nan_text(node: Node, count: int, elements: int) -> str:
