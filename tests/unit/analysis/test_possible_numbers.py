@@ -116,6 +116,24 @@ def test_a_long_way_back_is_not_walked() -> None:
     assert divergence(y.upsample(), MULTIPLIES, READS).verdict is Strength.ROUNDINGS
 
 
+def test_ranges_of_many_values_read_all_numbers_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+
+    def counted(values: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        lengths.append(values.size)
+        return read(values)
+
+    monkeypatch.setattr("aneforge.analysis.divergence.possible.read", counted)
+    y = mixed(x_of((1, 2, 4, 4)))
+    for _ in range(8):
+        y = af.maximum(y, y.reverse((0,)))
+    program = build_program(y, MULTIPLIES)
+    sets = possible(program)
+    for layer in program.layers:
+        sets.of(layer.result)
+    assert lengths.count(EVERY.size) <= 1
+
+
 @st.composite
 def chains(draw: st.DrawFn) -> af.Tensor:
     """Draw what may come before and after a resize."""

@@ -82,14 +82,19 @@ def mask_of(numbers: Numbers) -> Mask:
 
 def within(found: Range) -> Mask:
     """Return the numbers of a range; zeros have both signs."""
-    numbers = read(EVERY)
-    return (numbers >= found.low) & (numbers <= found.high)
+    return (as_read() >= found.low) & (as_read() <= found.high)
+
+
+@cache
+def as_read() -> Array:
+    """Return every fp16 number as the engine reads it."""
+    return read(EVERY)
 
 
 @cache
 def lowest_bits() -> Array:
     """Return the exponent of the lowest bit of every fp16 number as the engine reads it; that of zero is beyond all."""
-    units = np.ldexp(np.abs(read(EVERY)), 24).astype(np.int64)
+    units = np.ldexp(np.abs(as_read()), 24).astype(np.int64)
     lowest = units & -units
     return np.where(units == 0, NO_BIT, np.log2(np.maximum(lowest, 1)).astype(np.int64) - 24)
 
