@@ -9,10 +9,10 @@ import typer
 
 from aneforge.cli import arguments as given
 from aneforge.display import number_of
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, Location
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 SHOWN_FLIPS, SHOWN_BAD = 10, 5
+ELSEWHERE = "write to another path"
 
 
 def evaluate(
@@ -137,49 +138,103 @@ def evaluate(
     from aneforge.commands.evaluating import evaluate as evaluated  # noqa: PLC0415 - as above
     from aneforge.commands.evaluation_page import MOST_SHOWN, evaluations_html  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
-    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - as above
     from aneforge.evaluation.images import ImageOptions  # noqa: PLC0415 - as above
 
-    given.refuse_json(json, models[0], force=force)
-    for file in (html, parquet):
-        if file is not None:
-            refuse_output(file, models[0], force=force)
+    refuse_outputs({"--json": json, "--parquet": parquet, "--html": html}, models, [data, labels], force=force)
     if parquet is not None and len(models) > 1:
-        raise GraphError("a Parquet file has the results of one model", seen=f"{len(models)} models")
+        raise GraphError("a Parquet file has the results of one model", seen=f"{len(models)} models", limit=1)
     images = ImageOptions(lengths(resize), lengths(crop), scale, numbers("--mean", mean), numbers("--std", std))
-    found: list[Evaluation] = []
-    for model in models:
+
+    def evaluate_one(model: Path) -> Evaluation:
         with bar(f"evaluating {model.name}", "samples") as progress:
-            found.append(
-                evaluated(
-                    model,
-                    data,
-                    given.targets_given(target),
-                    labels=labels,
-                    metric=metric,
-                    device=device,
-                    batch=batch,
-                    shapes=given.shapes_given(shape),
-                    output=output,
-                    images=images,
-                    scheduler=scheduler,
-                    workers=workers,
-                    parquet=parquet,
-                    pictures=MOST_SHOWN if html is not None else 0,
-                    reference=reference,
-                    explain=explain,
-                    shard=shard,
-                    folder=folder_of(out, models, model),
-                    fail_on_bad_sample=fail_on_bad_sample,
-                    progress=progress,
-                )
+            return evaluated(
+                model,
+                data,
+                given.targets_given(target),
+                labels=labels,
+                metric=metric,
+                device=device,
+                batch=batch,
+                shapes=given.shapes_given(shape),
+                output=output,
+                images=images,
+                scheduler=scheduler,
+                workers=workers,
+                parquet=parquet,
+                pictures=MOST_SHOWN if html is not None else 0,
+                reference=reference,
+                explain=explain,
+                shard=shard,
+                folder=folder_of(out, models, model),
+                fail_on_bad_sample=fail_on_bad_sample,
+                progress=progress,
             )
+
+    found, code = evaluate_each(models, evaluate_one)
+    if not found:
+        raise typer.Exit(code)
+    ok = all(one.ok for one in found) and not code
     if html is not None:
         save(html, evaluations_html(found))
-    ok = all(one.ok for one in found)
     if not given.write_json(json, "evaluate", [one.repeatable() for one in found], ok=ok):
         show_evaluations(found)
-    raise typer.Exit(0 if ok else 1)
+    raise typer.Exit(0 if ok else code or 1)
+
+
+def evaluate_each(models: Sequence[Path], evaluate_one: Callable[[Path], Evaluation]) -> tuple[list[Evaluation], int]:
+    """Return the evaluations of models, and the exit code of errors; of several models the others go on.
+
+    What stops every run, such as a full disk, stops here too: the evaluations before it are returned.
+
+    Raises:
+        AneforgeError: There is one model alone, and it cannot be evaluated.
+    """
+    from aneforge.cli.error_messages import report_error  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.evaluation.running import StoppedError  # noqa: PLC0415 - as above
+
+    found: list[Evaluation] = []
+    code = 0
+    for model in models:
+        try:
+            found.append(evaluate_one(model))
+        except Exception as error:
+            if len(models) == 1:
+                raise
+            code = max(code, report_error(error, model))
+            if isinstance(error, StoppedError):
+                break
+    return found, code
+
+
+def refuse_outputs(
+    outputs: Mapping[str, Path | None], models: Sequence[Path], sources: Sequence[Path | None], *, force: bool
+) -> None:
+    """Refuse files that cannot be written, that are read, or of which one would overwrite another.
+
+    Raises:
+        GraphError: One is such a file.
+    """
+    from aneforge.commands.own_files import refuse_output  # noqa: PLC0415 - loaded when it is needed
+
+    files = {option: file for option, file in outputs.items() if file is not None and str(file) != given.STDOUT}
+    read = {source.resolve() for source in sources if source is not None}
+    options: dict[Path, str] = {}
+    for option, file in files.items():
+        if file.resolve() in read:
+            raise GraphError(
+                "the data itself would be overwritten", location=Location(str(file)), seen=option, remedy=ELSEWHERE
+            )
+        first = options.setdefault(file.resolve(), option)
+        if first != option:
+            seen = f"{first} and {option}"
+            raise GraphError(
+                "two results would be written to the same file",
+                location=Location(str(file)),
+                seen=seen,
+                remedy=ELSEWHERE,
+            )
+        for model in models:
+            refuse_output(file, model, force=force)
 
 
 def numbers(option: str, text: str | None) -> tuple[float, ...]:
@@ -245,10 +300,11 @@ def show_evaluations(found: Sequence[Evaluation]) -> None:
 def show_evaluation(out: Console, found: Evaluation) -> None:
     """Print one evaluation: what was run, a row for every chip, the samples that flip, and the worst."""
     from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.evaluation_page import rate_text  # noqa: PLC0415 - as above
 
     summary = found.summary
     rate = found.timing.rate if found.timing is not None else None
-    speed = "" if rate is None else f", {rate:.3g} samples/s on {number_of(len(summary.chips), 'chip')}"
+    speed = "" if rate is None else f", {rate_text(rate)} samples/s on {number_of(len(summary.chips), 'chip')}"
     print_wrapped(out, f"{found.model} on {found.data}: {number_of(summary.samples, 'sample')}{speed}")
     if summary.bad:
         print_wrapped(out, f"{number_of(len(summary.bad), 'bad sample')}, left out:", style="yellow")
@@ -260,6 +316,7 @@ def show_evaluation(out: Console, found: Evaluation) -> None:
         print_wrapped(out, f"samples {failed.first} to {failed.last} were not run: {failed.reason}", style="red")
     out.print()
     show_chips(out, found)
+    show_rates(out, found)
     show_pairs(out, found)
     show_flips(out, found)
     for one in found.explained:
@@ -298,6 +355,18 @@ def show_chips(out: Console, found: Evaluation) -> None:
             )
 
 
+def show_rates(out: Console, found: Evaluation) -> None:
+    """Print how many samples a second the chips themselves are predicted to run."""
+    from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.evaluation_page import rate_text  # noqa: PLC0415 - as above
+
+    rates = [
+        f"{one.chip} {rate_text(one.expected)} ({rate_text(one.low)} to {rate_text(one.high)})" for one in found.rates
+    ]
+    if rates:
+        print_wrapped(out, f"predicted samples/s of the chip itself: {', '.join(rates)}")
+
+
 def show_pairs(out: Console, found: Evaluation) -> None:
     """Print how far chips agree, those that agree least first."""
     from aneforge.cli.terminal import print_wrapped  # noqa: PLC0415 - loaded when it is needed
@@ -330,10 +399,10 @@ def show_flips(out: Console, found: Evaluation) -> None:
 
 def flip_text(flip: Flip) -> str:
     """Return a sample that flips as one line: each answer with those who give it, and the smallest margin."""
-    sides: dict[int, list[str]] = {}
+    sides: dict[int | None, list[str]] = {}
     for answer in flip.answers:
         sides.setdefault(answer.top, []).append(answer.side)
-    answers = "; ".join(f"{top} ({', '.join(names)})" for top, names in sides.items())
+    answers = "; ".join(f"{'NaN' if top is None else top} ({', '.join(names)})" for top, names in sides.items())
     label = "" if flip.label is None else f", label {flip.label}"
     margins = [answer.margin for answer in flip.answers if answer.margin is not None]
     margin = f", smallest margin {min(margins):.3g}" if margins else ""

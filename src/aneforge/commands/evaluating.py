@@ -17,6 +17,7 @@ from aneforge.commands.comparing import REFERENCE, compare_targets
 from aneforge.commands.many_models import cluster_for
 from aneforge.commands.model_and_targets import chosen_targets, label_of, subject_of
 from aneforge.commands.outputs import refuse_file, writing
+from aneforge.display import number_of
 from aneforge.errors import DispatchFloorWarning, GraphError, NotSupportedError, UnknownNameError
 from aneforge.evaluation.images import ImageFolder, ImageOptions, expect_options, thumbnail
 from aneforge.evaluation.iterables import IterableSource
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.targets import Place, TargetLike
 
-__all__ = ["Evaluation", "ExplainedSample", "LayerDifference", "Picture", "Timing", "evaluate"]
+__all__ = ["Evaluation", "ExplainedSample", "LayerDifference", "Picture", "Rate", "Timing", "evaluate"]
 
 DEVICES = ("cpu", "cuda")
 SAMPLES_OF_A_SHARD = 256
@@ -97,6 +98,16 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """Samples a second that a chip itself is predicted to run; the interval should hold eight of ten measurements."""
+
+    chip: str
+    expected: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """How long a run took here; it is the only part of an evaluation that another run does not repeat."""
 
@@ -126,6 +137,8 @@ class Evaluation:
     """Shards that no worker could compute; the same command tries them again."""
     notes: tuple[str, ...]
     """What was done to the model, such as the change to fp16, and what compiling warned of."""
+    rates: tuple[Rate, ...] = ()
+    """Of every chip on which something of the model runs, with the batch of the run."""
     pictures: tuple[Picture, ...] = ()
     timing: Timing | None = None
 
@@ -197,6 +210,8 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     )
     size = max(1, shard // length) * length
     expect_classes(source.labels, job.classes)
+    if labels is not None and job.classes is None and job.metric is None:
+        raise without_classes(subject, job.output)
     record = record_of(subject, source, job, size)
     runner = runner_of(scheduler, workers, device or "cpu")
     if parquet is not None:
@@ -221,6 +236,7 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
             explained=explained(subject, chosen, again, summary, explain),
             pictures=tuple(pictures_of(again, [flip.sample for flip in summary.flips[:pictures]])),
             failed=failed,
+            rates=tuple(rates_of(job.programs, job.batch)),
             notes=(*subject.notes, *dict.fromkeys(text for one in job.programs for text in one.cautions)),
             timing=timing,
         )
@@ -324,7 +340,12 @@ def images_given(
     shape = next(iter(wanted.values()))
     if isinstance(source, ImageFolder):
         if len(wanted) > 1:
-            raise GraphError("a folder of images is for a model of one input", seen=", ".join(wanted))
+            raise GraphError(
+                "a folder of images is for a model of one input",
+                seen=", ".join(wanted),
+                limit=1,
+                remedy="give an array for every input: --data FILE.npz",
+            )
         expect_options(options or ImageOptions(), shape)
     return options or ImageOptions()
 
@@ -381,8 +402,17 @@ def chip_program(graph: Graph, place: Place) -> ChipProgram:
     ):
         content = model.save(Path(folder) / "program.aneprg").read_bytes()
         exactness = str(model.exactness.exactness)
+        microseconds = model.cost.microseconds, model.cost.low, model.cost.high
         cautions = tuple(str(one) for one in model.warnings if one.category != DispatchFloorWarning.__name__)
-    return ChipProgram(place.target.name, label_of(place), exactness, content, cautions)
+    return ChipProgram(place.target.name, label_of(place), exactness, content, microseconds, cautions)
+
+
+def rates_of(programs: Iterable[ChipProgram], length: int) -> Generator[Rate]:
+    """Yield how many samples a second chips run, by the predicted times of a batch."""
+    for one in programs:
+        if all(one.microseconds):
+            expected, low, high = (length * 1e6 / microseconds for microseconds in one.microseconds)
+            yield Rate(one.label, expected, high, low)
 
 
 def record_of(subject: Subject, source: Source, job: Job, size: int) -> RunRecord:
@@ -421,6 +451,16 @@ def runner_of(scheduler: str | None, workers: int | None, device: str) -> Runner
             remedy="leave --scheduler and --workers out",
         )
     return cluster_for(scheduler, workers) or Local(device=device)
+
+
+def without_classes(subject: Subject, output: str) -> GraphError:
+    """Return the error for labels of an output that has no classes, with which nothing would be done."""
+    return GraphError(
+        f"labels are compared with classes, which output {output!r} does not have",
+        seen=list(subject.graph.outputs[output].type.shape),
+        limit="one vector of values for each sample",
+        remedy="name the output that has them (--output NAME), or a metric that uses the labels (--metric)",
+    )
 
 
 def say_nothing(_finished: int, _total: int | None) -> None:
@@ -475,7 +515,7 @@ def no_sample(summary: Summary, failed: Sequence[FailedShard]) -> GraphError:
     """Return the error for a run without any result."""
     if summary.bad:
         first = summary.bad[0]
-        listed = f"({len(summary.bad)} are bad); the first is {first.name}: {first.reason}"
+        listed = f"({number_of(len(summary.bad), 'bad sample')}); the first is {first.name}: {first.reason}"
         return GraphError(f"no sample could be run {listed}")
     if failed:
         return GraphError(f"no sample could be run: {failed[0].reason}")

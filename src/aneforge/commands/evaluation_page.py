@@ -6,6 +6,7 @@ import base64
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from aneforge.display import number_of
 from aneforge.packages import expect_package
 from aneforge.report.html.page import digest
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from aneforge.commands.evaluating import Evaluation
 
-__all__ = ["MOST_SHOWN", "evaluations_html", "number_text", "percent"]
+__all__ = ["MOST_SHOWN", "evaluations_html", "number_text", "percent", "rate_text"]
 
 MOST_SHOWN = 200
 """Samples of a kind that a page lists."""
@@ -45,10 +46,18 @@ def evaluations_html(evaluations: Sequence[Evaluation]) -> str:
         most=MOST_SHOWN,
         percent=percent,
         number=number_text,
+        rates_of=rates_by_chip,
+        number_of=number_of,
         pictures_of=encode_pictures,
     )
     # Half of a surrogate pair, which a name can hold, has no UTF-8; it becomes a character reference.
     return page.encode("utf-8", "xmlcharrefreplace").decode("utf-8")
+
+
+def rates_by_chip(evaluation: Evaluation) -> dict[str, str]:
+    """Return the predicted samples a second of every chip; nothing of one on which nothing runs."""
+    known = {one.chip: rate_text(one.expected) for one in evaluation.rates}
+    return {chip.label: known.get(chip.label, "") for chip in evaluation.summary.chips}
 
 
 def encode_pictures(evaluation: Evaluation) -> dict[int, str]:
@@ -72,3 +81,14 @@ def number_text(value: float | None) -> str:
     ('0.0123', '')
     """
     return "" if value is None else f"{value:.3g}"
+
+
+def rate_text(rate: float) -> str:
+    """Return a number of samples a second in three digits, without an exponent.
+
+    >>> rate_text(12345.6), rate_text(0.456)
+    ('12,300', '0.456')
+    """
+    if rate < 100:
+        return f"{rate:.3g}"
+    return f"{round(rate, 3 - len(str(int(rate)))):,.0f}"

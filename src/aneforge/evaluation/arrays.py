@@ -114,14 +114,17 @@ def open_arrays(path: Path, wanted: Mapping[str, tuple[int, ...]], labels: Label
         if isinstance(error, GraphError):
             raise
         seen = "arrays of objects" if "object" in str(error) else error
-        raise GraphError("the data is not a file of arrays", location=place, seen=seen, remedy="np.savez") from None
+        remedy = "write the file again: np.savez(file, **{name of input: np.ascontiguousarray(array)})"
+        raise GraphError("the data is not a file of arrays", location=place, seen=seen, remedy=remedy) from None
     inputs = arrays_by_input(found, wanted, place)
     lengths = {name: one.shape[0] for name, one in inputs.items()}
     if len(set(lengths.values())) > 1:
-        raise GraphError("the arrays have different numbers of samples", location=place, seen=lengths)
+        seen = ", ".join(f"{length} of {name!r}" for name, length in lengths.items())
+        remedy = "give every input as many rows as there are samples"
+        raise GraphError("the arrays have different numbers of samples", location=place, seen=seen, remedy=remedy)
     count = next(iter(lengths.values()))
     if not count:
-        raise GraphError("there is no sample in the data", location=place)
+        raise GraphError("there is no sample in the data", location=place, seen="0 rows", remedy="give at least one")
     if labels is not None:
         chosen = labels.in_order([str(row) for row in range(count)])
     elif own_labels is not None:
@@ -168,7 +171,7 @@ def expect_row(name: str, seen: tuple[int, ...], wanted: tuple[int, ...], place:
     """
     if seen[1:] == wanted and seen:
         return
-    rows, limit = ["samples", *seen[1:]], ["samples", *wanted]
+    rows, limit = listed_shape("samples", *seen[1:]), listed_shape("samples", *wanted)
     image = len(wanted) == 3 and len(seen) == 4
     if image and seen[1] == wanted[0]:
         remedy = f"resize the images to {wanted[1]} × {wanted[2]} (height × width) before they are saved"
@@ -179,6 +182,15 @@ def expect_row(name: str, seen: tuple[int, ...], wanted: tuple[int, ...], place:
     raise GraphError(
         f"the data of input {name!r} has another shape", location=place, seen=rows, limit=limit, remedy=remedy
     )
+
+
+def listed_shape(*extents: object) -> str:
+    """Return a shape in words.
+
+    >>> listed_shape("samples", 3, 32)
+    '[samples, 3, 32]'
+    """
+    return f"[{', '.join(map(str, extents))}]"
 
 
 def rows_of_file(path: Path) -> Rows:
@@ -232,5 +244,5 @@ def read_header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[np.generic]
     if dtype.hasobject:
         raise ValueError("arrays of objects")
     if by_column and len(shape) > 1:
-        raise ValueError("an array in the order of Fortran; np.ascontiguousarray changes that")
+        raise ValueError("an array in the order of Fortran")
     return shape, dtype

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from aneforge.errors import GraphError
 from aneforge.evaluation.jobs import expect_same_build, this_build
 from aneforge.evaluation.metrics import describe
-from aneforge.evaluation.running import FailedShard, Finished
+from aneforge.evaluation.running import FailedShard, Finished, StoppedError
 from aneforge.evaluation.shard_run import run_shard
 from aneforge.packages import expect_package
 from aneforge.records import dataclass
@@ -40,7 +40,7 @@ __all__ = ["Cluster"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-LOST = "the workers that held its data were lost"
+LOST = "the workers that ran it, or held its data, ended one after the other"
 AHEAD = 2
 """Shards for each worker that are sent before it asks, so that none waits."""
 TRIES = 3
@@ -106,7 +106,7 @@ class Cluster:
             try:
                 client = distributed.Client(self.scheduler, timeout=PATIENCE, set_as_default=False)
             except (OSError, ValueError) as error:
-                raise GraphError(
+                raise StoppedError(
                     "the scheduler does not answer",
                     operation=self.scheduler,
                     seen=describe(error),
@@ -145,7 +145,7 @@ def connected(client: Client) -> Generator[None]:
         # The status of a client says so a moment after the connection was lost.
         if client.status == "running" and not isinstance(error, CommClosedError):
             raise
-        raise GraphError(
+        raise StoppedError(
             "the scheduler went away",
             seen=describe(error),
             remedy="start it again; computed results are kept, and the same command goes on from there",
@@ -217,6 +217,7 @@ def run_on_worker(job: Job, shard: Shard) -> bytes:
     """Run a shard with as many threads as the worker was given."""
     from distributed import get_worker  # noqa: PLC0415 - an extra
 
+    expect_same_build(job, get_worker().address)
     return run_shard(job, shard, get_worker().state.nthreads)
 
 
@@ -250,13 +251,13 @@ def expect_one_version(client: Client) -> None:
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TooLate:
-        raise GraphError("the scheduler has no worker", remedy="start some: dask worker ADDRESS") from None
+        raise StoppedError("the scheduler has no worker", remedy="start some: dask worker ADDRESS") from None
     found = client.run(worker_build, on_error="return")
     other = {worker: describe(build) if isinstance(build, Exception) else build for worker, build in found.items()}
     wrong = {worker: build for worker, build in other.items() if build != this_build()}
     if wrong:
         worker, build = next(iter(wrong.items()))
-        raise GraphError(
+        raise StoppedError(
             f"{len(wrong)} of {len(found)} workers have another version of aneforge",
             operation=worker,
             seen=build,

@@ -26,6 +26,8 @@ __all__ = ["ImageFolder", "ImageOptions", "decode_image", "expect_options", "ope
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 THUMBNAIL = 96
 """The longer side of a small picture, in pixels."""
+DEEP = ("I", "F")
+"""How the names of Pillow's modes with more than 8 bits for a channel begin."""
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """How Pillow calls images, by their channels."""
 
@@ -131,7 +133,10 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
     channels, height, width = wanted
     try:
         with Image.open(io.BytesIO(content)) as opened:
+            expect_bytes(opened.mode)
             image = cropped(resized(opened.convert(MODES[channels]), options.resize), options.crop)
+    except BadSampleError:
+        raise
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         reason = str(error).partition(" <_io")[0]
         raise BadSampleError(f"the image cannot be read: {reason}") from None
@@ -150,6 +155,21 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
     if options.std:
         values /= np.asarray(options.std, np.float32).reshape(-1, 1, 1)
     return values
+
+
+def expect_bytes(mode: str) -> None:
+    """Refuse an image of more than 8 bits a channel: Pillow would make white of all values above 255.
+
+    Raises:
+        BadSampleError: It is one.
+    """
+    if mode.startswith(DEEP):
+        raise BadSampleError(
+            "the image has more than 8 bits for a channel",
+            seen=f"mode {mode}",
+            limit="8 bits",
+            remedy="save it with 8 bits, or its values as arrays: --data FILE.npz",
+        )
 
 
 def resized(image: Image, size: tuple[int, ...]) -> Image:
@@ -192,6 +212,9 @@ def expect_options(options: ImageOptions, wanted: tuple[int, ...]) -> None:
     for name, given in (("mean", options.mean), ("std", options.std)):
         if len(given) not in (0, 1, wanted[0]):
             raise GraphError(f"--{name} is one number for each channel", seen=list(given), limit=f"{wanted[0]} numbers")
+    for name, given in (("scale", (options.scale,)), ("mean", options.mean), ("std", options.std)):
+        if not np.isfinite(given).all():
+            raise GraphError(f"--{name} must be finite", seen=", ".join(map(str, given)))
     if 0 in options.std or not options.scale:
         raise GraphError(
             "images cannot be divided by zero", seen=list(options.std) if 0 in options.std else options.scale

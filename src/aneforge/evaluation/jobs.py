@@ -34,6 +34,8 @@ class ChipProgram:
     """As users call it, with the chip where one was named."""
     exactness: str
     content: bytes
+    microseconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """The predicted time of a batch on the chip itself, and the ends of its interval; 0 where nothing runs there."""
     cautions: tuple[str, ...] = ()
     """What compiling warned of."""
 
@@ -78,8 +80,8 @@ def this_build() -> str:
     return f"{__version__} ({state.hexdigest()[:12]})"
 
 
-def expect_same_build(job: Job) -> None:
-    """Refuse to compute a part of a run whose other parts another package computes.
+def expect_same_build(job: Job, worker: str | None = None) -> None:
+    """Refuse to compute a part of a run whose other parts another package computes; `worker` names this process.
 
     Raises:
         GraphError: This process has another package than the one that the run was started with.
@@ -87,6 +89,7 @@ def expect_same_build(job: Job) -> None:
     if job.build != this_build():
         raise GraphError(
             "this process has another version of aneforge than the one that started the run",
+            operation=worker,
             seen=this_build(),
             limit=job.build,
             remedy="install the same version on every worker, and restart the workers",

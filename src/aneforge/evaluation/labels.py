@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Labels", "expect_classes", "expect_labels", "read_labels"]
+__all__ = ["REMEDY", "Labels", "expect_classes", "expect_labels", "read_labels"]
 
 LISTED = 3
+REMEDY = "give one label for every sample, in their order; or a CSV file of two columns, names of samples and labels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,24 @@ def expect_labels(given: object, count: int, place: Location | None = None) -> t
         raise GraphError(
             "the labels do not fit the data",
             location=place,
-            seen=f"{len(array)} labels",
+            seen=f"{len(array)} labels" if array.ndim == 1 else f"labels of the shape {list(array.shape)}",
             limit=f"one for each of {count} samples",
+            remedy=REMEDY,
         )
     if array.dtype.kind not in "iu" or (array.size and int(array.min()) < 0):
-        raise GraphError("a label is not the number of a class", location=place, seen=array.dtype, limit="0, 1, 2, …")
+        number, wrong = next((number, one) for number, one in enumerate(array.tolist()) if not is_class(one))
+        seen = f"{wrong!r} for sample {number}"
+        raise GraphError("a label is not the number of a class", location=place, seen=seen, limit="0, 1, 2, …")
     return tuple(cast("list[int]", array.tolist()))
+
+
+def is_class(value: object) -> bool:
+    """Return whether a label is the number of a class.
+
+    >>> is_class(3), is_class(-1), is_class(3.0), is_class(True)
+    (True, False, False, False)
+    """
+    return type(value) is int and value >= 0
 
 
 def expect_classes(labels: Sequence[int] | None, classes: int | None) -> None:

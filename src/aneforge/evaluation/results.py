@@ -12,8 +12,11 @@ __all__ = ["Answer", "BadSample", "ChipAnswer", "SampleResult", "ShardResult", "
 class Answer(msgspec.Struct, frozen=True, array_like=True):
     """What one side says of a sample."""
 
-    classes: tuple[int, ...]
-    """The classes with the largest values, the largest first; empty where the output is not one value for each."""
+    classes: tuple[int, ...] | None
+    """The classes with the largest values, the largest first; None where the output is not one value for each.
+
+    What is not a number (NaN) is never among them, so there is none where every value is that.
+    """
     margin: float | None
     """The largest value less the second; None where it has no meaning or is not finite."""
     metric: float | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from aneforge.errors import GraphError
 from aneforge.evaluation.shard_run import run_shard
 from aneforge.records import dataclass
 
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     from aneforge.evaluation.jobs import Job
     from aneforge.evaluation.samples import Shard
 
-__all__ = ["FailedShard", "Finished", "Local", "Runner"]
+__all__ = ["FailedShard", "Finished", "Local", "Runner", "StoppedError"]
+
+
+class StoppedError(GraphError):
+    """What stops a run whatever its model: the scheduler is gone, say. The same command goes on from there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def arrays_of(sample: Sample, job: Job) -> Mapping[str, Array]:
     """
     if sample.problem:
         raise BadSampleError(sample.problem)
-    if sample.label is not None and job.classes is not None and sample.label >= job.classes:
+    if sample.label is not None and job.classes is not None and not 0 <= sample.label < job.classes:
         raise BadSampleError("the label is not one of the classes", seen=sample.label, limit=f"0 to {job.classes - 1}")
     if sample.encoded is not None:
         return {name: decode_image(sample.encoded, shape, images_of(job)) for name, shape in job.inputs.items()}
@@ -235,11 +235,12 @@ def answer_of(loaded: Loaded, outputs: Mapping[str, Array], label: int | None) -
     """Return the classes, the margin and the metric of one side."""
     metric = None if loaded.metric is None else measure(loaded.metric, outputs, label)
     if loaded.job.classes is None:
-        return Answer((), None, metric)
+        return Answer(None, None, metric)
     values = outputs[loaded.job.output].reshape(-1).astype(np.float64)
     order = np.argsort(-values, kind="stable")[:TOP]  # the first of equals; what is not a number comes last
     margin = float(values[order[0]] - values[order[1]])
-    return Answer(tuple(int(one) for one in order), margin if np.isfinite(margin) else None, metric)
+    classes = tuple(int(one) for one in order if not np.isnan(values[one]))
+    return Answer(classes, margin if np.isfinite(margin) else None, metric)
 
 
 def distance(found: Array, wanted: Array) -> tuple[float | None, float | None]:

@@ -14,6 +14,7 @@ import msgspec
 
 from aneforge.errors import GraphError, Location
 from aneforge.evaluation.results import ShardResult, decode
+from aneforge.evaluation.running import StoppedError
 from aneforge.records import dataclass
 from aneforge.typed_decoding import decode_typed
 from aneforge.whole_files import UNFINISHED, write_synced
@@ -136,7 +137,7 @@ class RunFolder:
         try:
             yield
         except OSError as error:
-            raise GraphError(
+            raise StoppedError(
                 "the results cannot be written",
                 location=Location(str(self.path)),
                 seen=error.strerror or str(error),

@@ -108,7 +108,8 @@ class FlipAnswer:
     """The answer of one side to a sample that flips."""
 
     side: str
-    top: int
+    top: int | None
+    """None where no value is a number."""
     margin: float | None
 
 
@@ -173,9 +174,9 @@ class Tally:
     def add(self, answer: Answer, label: int | None) -> None:
         """Count an answer."""
         self.samples += 1
-        if label is not None and answer.classes:
+        if label is not None and answer.classes is not None:
             self.labelled += 1
-            self.first += answer.classes[0] == label
+            self.first += answer.classes[:1] == (label,)
             self.among += label in answer.classes
         add_number(self.metrics, answer.metric)
         add_number(self.margins, answer.margin)
@@ -186,9 +187,9 @@ class Tally:
         self.not_finite += not chip.finite
         add_number(self.errors, chip.error)
         add_number(self.relatives, chip.relative)
-        if reference is not None and reference.classes:
+        if reference is not None and reference.classes is not None:
             self.compared += 1
-            self.agreed += reference.classes[0] == chip.answer.classes[0]
+            self.agreed += first_class(reference) == first_class(chip.answer)
 
     def scores(self) -> Scores:
         """Return how right the side is."""
@@ -212,14 +213,14 @@ def summarise(sides: Sequence[Side], shards: Iterable[ShardResult]) -> Summary:
         bad += [UnusedSample(one.index, one.name, one.reason) for one in shard.bad]
         for one in shard.samples:
             samples += 1
-            classes = classes or bool(one.chips[0].answer.classes)
+            classes = classes or one.chips[0].answer.classes is not None
             if one.reference is not None:
                 float32.add(one.reference, one.label)
             for tally, chip in zip(tallies, one.chips, strict=True):
                 tally.add_chip(chip, one.reference, one.label)
             for (first, second), counts in pairs.items():
                 left, right = one.chips[first], one.chips[second]
-                counts[0] += left.answer.classes[:1] == right.answer.classes[:1]
+                counts[0] += first_class(left.answer) == first_class(right.answer)
                 counts[1] += left.bits == right.bits
             flip = flip_of(one, sides)
             flips += [flip] if flip is not None else []
@@ -264,10 +265,15 @@ def flip_of(one: SampleResult, sides: Sequence[Side]) -> Flip | None:
     """Return a sample as one that flips; None where every side gives the same answer."""
     named = [(FLOAT32, one.reference)] if one.reference is not None else []
     named += [(side.label, chip.answer) for side, chip in zip(sides, one.chips, strict=True)]
-    if len({answer.classes[:1] for _, answer in named}) == 1:
+    answers = tuple(FlipAnswer(side, first_class(answer), answer.margin) for side, answer in named)
+    if len({answer.top for answer in answers}) == 1:
         return None
-    answers = tuple(FlipAnswer(side, answer.classes[0], answer.margin) for side, answer in named)
     return Flip(one.index, one.name, one.label, answers, largest_error(one))
+
+
+def first_class(answer: Answer) -> int | None:
+    """Return the class with the largest value; None where no value is a number, or the output has no classes."""
+    return answer.classes[0] if answer.classes else None
 
 
 def largest_error(one: SampleResult) -> float:

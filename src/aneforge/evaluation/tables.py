@@ -131,7 +131,7 @@ def open_table(path: Path, wanted: Mapping[str, tuple[int, ...]], labels: Labels
             remedy="name the columns as the inputs; the labels are the column `label`",
         )
     if not rows:
-        raise GraphError("there is no sample in the data", location=place)
+        raise GraphError("there is no sample in the data", location=place, seen="0 rows", remedy="give at least one")
     given = None if labels is None else labels.in_order([str(row) for row in range(rows)])
     return TableSource(path, columns, wanted, rows, None if labels is not None else label_column, given)
 
@@ -189,7 +189,7 @@ def result_rows(shard: ShardResult, chips: Sequence[str]) -> list[tuple[object, 
 
 def answer_cells(answer: Answer) -> tuple[object, ...]:
     """Return the cells of an answer."""
-    return list(answer.classes), answer.margin, answer.metric
+    return list(answer.classes or ()), answer.margin, answer.metric
 
 
 def write_results(path: Path, chips: Sequence[str], shards: Iterable[ShardResult]) -> None:

@@ -96,6 +96,14 @@ def test_broken_and_missing_images_are_counted_and_listed(capsys: pytest.Capture
     assert "sample 0/cut.png: a bad sample: the image cannot be read: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("mode", ["I;16", "I", "F"])
+def test_images_of_more_than_8_bits_are_bad_samples(mode: str) -> None:
+    written = io.BytesIO()
+    Image.new(mode, (6, 4)).save(written, "TIFF")
+    with pytest.raises(BadSampleError, match=rf"more than 8 bits for a channel \(got mode {mode}"):
+        decode_image(written.getvalue(), (3, 4, 6), ImageOptions())
+
+
 def test_images_that_labels_name_and_that_are_not_there_are_counted_and_listed() -> None:
     saved_images(Path("images"), 2)
     Path("labels.csv").write_text("0/0.png,1\n1/1.png,0\n0/gone.png,1\n/far/away.png,2\n")
@@ -124,7 +132,7 @@ def test_images_that_do_not_fit_are_one_error() -> None:
     Path("labels.csv").write_text("0/0.png,1\n")
     with pytest.raises(GraphError, match=r"no label for 1 of 2 samples: 1/1.png"):
         evaluate(colours(), "images", FIRST, labels="labels.csv")
-    with pytest.raises(GraphError, match=r"no sample could be run \(2 are bad\).*--resize 4,6"):
+    with pytest.raises(GraphError, match=r"no sample could be run \(2 bad samples\).*--resize 4,6"):
         evaluate(colours(), "images", FIRST)
     with pytest.raises(GraphError, match="--mean is one number for each channel"):
         evaluate(colours(), "images", FIRST, images=ImageOptions(mean=(1.0, 2.0)))
@@ -152,7 +160,7 @@ def test_a_table_gives_what_its_rows_give(suffix: str) -> None:
     importlib.import_module("pyarrow.parquet").write_table(images, "images.parquet")
     with pytest.raises(
         GraphError,
-        match=r"no sample could be run \(1 are bad\); the first is .*: the image cannot be read: cannot identify",
+        match=r"no sample could be run \(1 bad sample\); the first is .*: the image cannot be read: cannot identify",
     ):
         evaluate(colours(), "images.parquet", FIRST)
     with pytest.raises(GraphError, match=r"inputs have no data.*missing x, z; the columns are image, label"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import signal
@@ -272,6 +273,85 @@ def test_bad_samples_are_listed_and_the_others_go_on() -> None:
         evaluate(classifier(), values[1:3], FIRST)
 
 
+class Rows:
+    """A data set as PyTorch has it: read by numbers, and not iterable by itself."""
+
+    def __init__(self, samples: list[object]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> object:
+        return self.samples[index]
+
+    __iter__ = None
+
+
+def test_samples_of_every_form_give_the_same() -> None:
+    values, labels = drawn(4), [0, 1, 2, 3]
+    pairs: list[object] = list(zip(values, labels, strict=True))
+    forms: list[tuple[object, object]] = [
+        (values, labels),
+        (iter(values), labels),
+        (pairs, None),
+        (iter(pairs), None),
+        ([list(one) for one in cast("list[tuple[Array, int]]", pairs)], None),
+        ([({"x": value}, np.int64(label)) for value, label in zip(values, labels, strict=True)], None),
+        ([(value.tolist(), np.array(label)) for value, label in zip(values, labels, strict=True)], None),
+        (Rows(pairs), None),
+    ]
+    found = [evaluate(classifier(), data, FIRST, labels=given).summary for data, given in forms]
+    assert found[0].chips[0].scores.labelled == 4
+    assert all(one == found[0] for one in found)
+
+
+def test_items_that_are_no_samples_are_bad_ones() -> None:
+    good = drawn(1)[0]
+    items = [(good, 1.0), (drawn(3), np.arange(3)), (good, -1), (good, CLASSES), (good, None), [[1, [2]], 3], (good, 2)]
+    summary = evaluate(classifier(), items, FIRST).summary
+    assert (summary.samples, summary.chips[0].scores.labelled) == (2, 1)
+    reasons = [bad.reason for bad in summary.bad]
+    assert reasons[0].endswith("without the axis of the batch (got tuple of ndarray [2, 4, 4], float)")
+    assert reasons[1].endswith("(got tuple of ndarray [3, 2, 4, 4], ndarray [3])")
+    assert reasons[2] == "the label is not one of the classes (got -1, limit 0 to 5)"
+    assert [bad.sample for bad in summary.bad] == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(2, "got 2 labels, expected one for each of at least 3 samples"), (9, "got 9 labels, expected one for each of 5")],
+)
+def test_labels_that_do_not_fit_an_iterator_are_refused(count: int, message: str) -> None:
+    with pytest.raises(GraphError, match=re.escape(message)):
+        evaluate(classifier(), iter(drawn(5)), FIRST, labels=[0] * count, shard=3)
+
+
+def test_labels_of_an_output_without_classes_are_refused() -> None:
+    image = af.input((1, 3, 4, 4), name="x").relu()
+    with pytest.raises(GraphError, match=r"labels are compared with classes, which output .* does not have"):
+        evaluate(image, np.zeros((2, 3, 4, 4)), FIRST, labels=[0, 1])
+    found = evaluate(
+        image, np.zeros((2, 3, 4, 4)), FIRST, labels=[0, 1], metric=lambda _outputs, label: float(label or 0)
+    )
+    assert found.summary.chips[0].scores.metric == 0.5
+
+
+def test_an_answer_that_is_not_a_number_is_no_class() -> None:
+    logarithm = af.Graph({"y": af.input((1, 4), name="x").log()})
+    summary = evaluate(logarithm, [(np.full(4, -1.0), 0), (np.arange(1.0, 5.0), 3)], FIRST).summary
+    assert summary.float32 is not None
+    assert (summary.float32.labelled, summary.float32.top1, summary.float32.top5) == (2, 0.5, 0.5)
+    assert (summary.flips[0].answers[0].side, summary.flips[0].answers[0].top) == ("float32", None)
+
+
+def test_the_chips_own_rate_is_that_of_its_predicted_time() -> None:
+    for batch in (1, 4):
+        (rate,) = evaluate(classifier(batch), drawn(4), FIRST).rates
+        assert rate.low < rate.expected < rate.high
+        assert rate.expected == batch * 1e6 / af.cost(classifier(batch), FIRST).microseconds
+
+
 def test_a_metric_that_raises_names_its_sample() -> None:
     def fails(outputs: Mapping[str, Array], label: int | None) -> float:
         return float(outputs["scores"].size / (label or 0))
@@ -401,4 +481,52 @@ def test_the_command_prints_a_row_for_every_chip(capsys: pytest.CaptureFixture[s
     assert "the same bits on 2 chips in every sample" in shown
     assert not list(Path("cache/evaluations").iterdir())
     assert main.run(["evaluate", "net.mil", "--data", "none/", "-t", "m1"]) == 2
-    assert capsys.readouterr().err == "error: at none: the data is not there\n"
+    assert capsys.readouterr().err == "error: at none: the data is not there. Remedy: check the path\n"
+
+
+def test_of_several_models_one_that_cannot_be_read_leaves_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("first.mil", "second.mil"):
+        af.save_mil(classifier(), name)
+    Path("broken.mil").write_text("program(")
+    saved_data(Path("test.npz"), 2)
+    command = [
+        "evaluate",
+        "first.mil",
+        "broken.mil",
+        "second.mil",
+        "--data",
+        "test.npz",
+        "-t",
+        "m1",
+        "--json",
+        "all.json",
+    ]
+    assert main.run(command) == 2
+    answers = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    assert (answers["ok"], [one["model"] for one in answers["answer"]]) == (False, ["first.mil", "second.mil"])
+    assert capsys.readouterr().err.count("error: ") == 1
+
+
+def test_what_stops_every_run_stops_before_the_next_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_path: Path, _content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "write_synced", refuse)
+    for name in ("first.mil", "second.mil"):
+        af.save_mil(classifier(), name)
+    saved_data(Path("test.npz"), 2)
+    assert main.run(["evaluate", "first.mil", "second.mil", "--data", "test.npz", "-t", "m1"]) == 2
+    assert capsys.readouterr().err.count("the results cannot be written") == 1
+
+
+def test_results_do_not_overwrite_one_another_or_the_data(capsys: pytest.CaptureFixture[str]) -> None:
+    af.save_mil(classifier(), "net.mil")
+    before = saved_data(Path("test.npz"), 2).read_bytes()
+    command = ["evaluate", "net.mil", "--data", "test.npz", "-t", "m1", "--force"]
+    assert main.run([*command, "--json", "test.npz"]) == 2
+    assert "test.npz: the data itself would be overwritten (got --json)" in capsys.readouterr().err
+    assert main.run([*command, "--json", "one", "--html", "one"]) == 2
+    assert "one: two results would be written to the same file (got --json and --html)" in capsys.readouterr().err
+    assert (Path("test.npz").read_bytes(), Path("one").exists()) == (before, False)
