@@ -15,7 +15,7 @@ from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
     from aneforge.report.gate import Outcome, Threshold
-    from aneforge.report.model import Report
+    from aneforge.report.model import Report, UnreadModel
 
 __all__ = ["check"]
 
@@ -208,6 +208,7 @@ def check(
         fail_on_words,
         outcome,
     )
+    from aneforge.report.model import UnreadModel  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
     wanted = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
@@ -275,7 +276,10 @@ def check(
             show(report, result, most=most, verbose=verbose, github=github)
         passed.append(result.ok)
         reports.append(report)
-    write_joined(reports, joined, threshold, known)
+    unread = [
+        UnreadModel(tasks[number].model.name, str(tasks[number].model), reason) for number, reason in results.errors
+    ]
+    write_joined(reports, joined, threshold, known, unread)
     raise typer.Exit(max(results.code, 0 if all(passed) else 1))
 
 
@@ -341,12 +345,18 @@ def write_files(
     return any(printed)
 
 
-def write_joined(reports: list[Report], files: dict[str, Path], threshold: Threshold, known: Report | None) -> None:
-    """Write the reports of several models as one file of each form."""
+def write_joined(
+    reports: list[Report],
+    files: dict[str, Path],
+    threshold: Threshold,
+    known: Report | None,
+    unread: list[UnreadModel],
+) -> None:
+    """Write the reports of several models as one file of each form, with those that could not be checked."""
     from aneforge.report.forms import join_form  # noqa: PLC0415 - loaded when it is needed
 
     for form, path in files.items():
-        write_or_print(path, join_form(form, reports, threshold, known))
+        write_or_print(path, join_form(form, reports, threshold, known, unread))
 
 
 def write_or_print(path: Path, content: str | bytes) -> bool:

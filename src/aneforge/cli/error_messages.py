@@ -14,7 +14,7 @@ from aneforge.errors import AneforgeError, InternalError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DEBUG", "complain", "report_error"]
+__all__ = ["DEBUG", "complain", "reason_of", "report_error"]
 
 USAGE_ERROR, INTERNAL_ERROR = 2, 3
 DEBUG = "--debug"
@@ -42,6 +42,17 @@ def report_error(error: Exception, model: Path | None = None) -> int:
         f"This is a mistake of aneforge, not yours. {DEBUG} shows where it happened; please report it with the model."
     )
     return INTERNAL_ERROR
+
+
+def reason_of(error: Exception) -> str:
+    """Return an error as one sentence of a report, whatever its kind.
+
+    >>> reason_of(KeyError("x"))
+    "internal error: KeyError: 'x'"
+    """
+    if isinstance(error, AneforgeError | OSError) and not isinstance(error, InternalError):
+        return error_text(error)
+    return f"internal error: {type(error).__name__}: {error}"
 
 
 def error_text(error: AneforgeError | OSError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from aneforge.cli.error_messages import complain, report_error
+from aneforge.cli.error_messages import complain, reason_of, report_error
 from aneforge.cli.waiting import Relay, progress
 from aneforge.commands.many_models import answer_all, cluster_for
 from aneforge.errors import GraphError
@@ -30,6 +30,8 @@ class Results(Generic[Made]):
         self.cluster = cluster_for(scheduler, workers)
         self.what = what
         """What is being done, for the user who waits."""
+        self.errors: list[tuple[int, str]] = []
+        """The numbers of the tasks that have no result, and why."""
         self.code = 0
         """The largest exit code of the errors so far."""
 
@@ -49,6 +51,7 @@ class Results(Generic[Made]):
             if found.made is not None:
                 yield number, found.made
             elif found.error is not None and len(self.tasks) > 1:
+                self.errors.append((number, reason_of(found.error)))
                 self.code = max(self.code, report_error(found.error, task.model))
             elif found.error is not None:
                 raise found.error

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.report.gate import Threshold
-    from aneforge.report.model import Report
+    from aneforge.report.model import Report, UnreadModel
 
 __all__ = ["FORMS", "JOINED", "join_form", "refuse_form", "written_form"]
 
@@ -121,16 +121,20 @@ def written_form(
 
 
 def join_form(
-    form: str, reports: Sequence[Report], threshold: Threshold | None = None, baseline: Report | None = None
+    form: str,
+    reports: Sequence[Report],
+    threshold: Threshold | None = None,
+    baseline: Report | None = None,
+    unread: Sequence[UnreadModel] = (),
 ) -> str:
-    """Return the reports of several models as one file of a form of `JOINED`."""
+    """Return the reports of several models as one file of a form of `JOINED`, and why others could not be checked."""
     if form == JUNIT:
         from aneforge.report.junit import junit_of_all  # noqa: PLC0415 - loaded when it is needed
 
-        return junit_of_all(reports, threshold, baseline)
+        return junit_of_all(reports, threshold, baseline, unread)
     from aneforge.report.sarif import sarif_of_all  # noqa: PLC0415 - loaded when it is needed
 
-    return sarif_of_all([judge(report, threshold, baseline) for report in reports])
+    return sarif_of_all([judge(report, threshold, baseline) for report in reports], unread)
 
 
 def judge(report: Report, threshold: Threshold | None, baseline: Report | None) -> Report:

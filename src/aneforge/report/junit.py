@@ -15,10 +15,10 @@ from aneforge.report.gate import Threshold, outcome
 from aneforge.report.headline import shop_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from aneforge.report.gate import Failed
-    from aneforge.report.model import Report, TargetReport
+    from aneforge.report.model import Report, TargetReport, UnreadModel
 
 __all__ = ["junit", "junit_of_all"]
 
@@ -39,15 +39,26 @@ def junit(report: Report, threshold: Threshold | None = None, baseline: Report |
     return junit_of_all([report], threshold, baseline)
 
 
-def junit_of_all(reports: Iterable[Report], threshold: Threshold | None = None, baseline: Report | None = None) -> str:
-    """Return the reports of several models as one file: their suites have the names of model and target."""
+def junit_of_all(
+    reports: Iterable[Report],
+    threshold: Threshold | None = None,
+    baseline: Report | None = None,
+    unread: Sequence[UnreadModel] = (),
+) -> str:
+    """Return the reports of several models as one file: their suites have the names of model and target.
+
+    A model that could not be checked is a suite of one case, with an error.
+    """
     root = ET.Element("testsuites", name="aneforge check")
     for report in reports:
         failures = outcome(report, threshold, baseline).failures
         for target in report.targets:
             root.append(suite(report, target, [one for one in failures if one.target == target.target]))
+    root.extend(unread_suite(one) for one in unread)
     root.set("tests", str(sum(int(one.get("tests", "0")) for one in root)))
     root.set("failures", str(sum(int(one.get("failures", "0")) for one in root)))
+    if unread:
+        root.set("errors", str(len(unread)))
     ET.indent(root, " ")
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -73,6 +84,14 @@ def suite(report: Report, target: TargetReport, failures: list[Failed]) -> ET.El
         if found:
             made_of = ET.SubElement(case, "failure", message=clean(found[0].reason), type=rule_of(found[0]))
             made_of.text = clean("\n".join(text_of(report, one) for one in found))
+    return made
+
+
+def unread_suite(model: UnreadModel) -> ET.Element:
+    """Return the suite of a model that could not be checked."""
+    made = ET.Element("testsuite", name=clean(model.name), tests="1", failures="0", errors="1")
+    case = ET.SubElement(made, "testcase", classname=clean(model.name), name=WHOLE)
+    ET.SubElement(case, "error", message=clean(model.reason))
     return made
 
 

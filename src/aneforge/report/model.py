@@ -43,6 +43,7 @@ __all__ = [
     "Step",
     "TargetReport",
     "Timed",
+    "UnreadModel",
     "is_operation",
 ]
 
@@ -395,6 +396,15 @@ class Divergence:
         if not self.differing:
             return "the same bits for the sample inputs"
         return f"{self.differing} of {self.elements} elements of the outputs differ for the sample inputs"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadModel:
+    """A model among several that could not be checked."""
+
+    name: str
+    file: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from aneforge._version import __version__
 from aneforge.report.finding_texts import chips_text
 from aneforge.report.grouping import group_findings
 from aneforge.report.headline import shop_message
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.report.grouping import Grouped
-    from aneforge.report.model import Report
+    from aneforge.report.model import Report, UnreadModel
     from aneforge.targets import Value
 
 __all__ = ["LEVELS", "sarif", "sarif_of_all"]
@@ -139,11 +140,27 @@ class RunDetails(msgspec.Struct):
     id: str
 
 
+class Notification(msgspec.Struct):
+    """Why the tool could not do what it was asked."""
+
+    level: str
+    message: Text
+    locations: list[Spot]
+
+
+class Invocation(msgspec.Struct):
+    """What became of a run that found nothing because it failed."""
+
+    executionSuccessful: bool  # noqa: N815 - the field's name in SARIF
+    toolExecutionNotifications: list[Notification]  # noqa: N815 - as above
+
+
 class Run(msgspec.Struct):
     """One check."""
 
     tool: Tool
     results: list[Result]
+    invocations: list[Invocation] | msgspec.UnsetType = msgspec.UNSET
     automationDetails: RunDetails | msgspec.UnsetType = msgspec.UNSET  # noqa: N815 - the field's name in SARIF
     columnKind: str = "unicodeCodePoints"  # noqa: N815 - the field's name in SARIF
 
@@ -169,12 +186,13 @@ def sarif(report: Report) -> str:
     return sarif_of_all([report])
 
 
-def sarif_of_all(reports: Sequence[Report]) -> str:
-    """Return the reports of several models as one file, with a run for each."""
-    runs = [run_of(report) for report in reports]
+def sarif_of_all(reports: Sequence[Report], unread: Sequence[UnreadModel] = ()) -> str:
+    """Return the reports of several models as one file, with a run for each; one of a model not checked says why."""
+    runs = [*map(run_of, reports), *map(unread_run, unread)]
     if len(runs) > 1:
-        for report, run in zip(reports, runs, strict=True):
-            run.automationDetails = RunDetails(f"aneforge/{report.model}/")
+        names = [*(report.model for report in reports), *(model.name for model in unread)]
+        for name, run in zip(names, runs, strict=True):
+            run.automationDetails = RunDetails(f"aneforge/{name}/")
     log = Log(SCHEMA, "2.1.0", runs)
     return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
 
@@ -187,6 +205,13 @@ def run_of(report: Report) -> Run:
     entries = [rule_entry(rule, levels[rule]) for rule in ids]
     results = [result(report, one, ids.index(one.finding.rule)) for one in found]
     return Run(Tool(Driver("aneforge", report.tool, entries)), results)
+
+
+def unread_run(model: UnreadModel) -> Run:
+    """Return a model that could not be checked as one run of the tool, which failed."""
+    spot = Spot(Physical(Artifact(uri_of(model.file))))
+    failed = Invocation(False, [Notification("error", Text(model.reason), [spot])])  # noqa: FBT003 - a field of SARIF
+    return Run(Tool(Driver("aneforge", __version__, [])), [], [failed])
 
 
 def rule_entry(rule: str, level: str) -> RuleEntry:

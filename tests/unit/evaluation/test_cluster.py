@@ -225,9 +225,11 @@ def test_models_that_workers_check_and_compile_give_the_bytes_of_one_process(clu
     models = ["m0.mil", "m2.mil", "m1.mil"]
     spread = ["--scheduler", cluster.scheduler_address]
     checked = ["check", "-q", *models, "-t", "m1"]
-    assert main.run([*checked, "--json", "{model}.a.json", "--sarif", "a.sarif"]) == 2
-    assert main.run([*checked, "--json", "{model}.b.json", "--sarif", "b.sarif", *spread]) == 2
+    assert main.run([*checked, "--json", "{model}.a.json", "--sarif", "a.sarif", "--junit", "a.xml"]) == 2
+    assert main.run([*checked, "--json", "{model}.b.json", "--sarif", "b.sarif", "--junit", "b.xml", *spread]) == 2
     assert Path("a.sarif").read_bytes() == Path("b.sarif").read_bytes()
+    assert Path("a.xml").read_bytes() == Path("b.xml").read_bytes()
+    assert b'<testsuite name="m2.mil" tests="1" failures="0" errors="1">' in Path("a.xml").read_bytes()
     for name in ("m0", "m1"):
         assert Path(f"{name}.a.json").read_bytes() == Path(f"{name}.b.json").read_bytes()
     for folder, options in (("here", []), ("there", spread)):

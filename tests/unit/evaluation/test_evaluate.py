@@ -27,6 +27,7 @@ from aneforge.commands.model_and_targets import label_of
 from aneforge.errors import AneforgeError, BackendUnavailableError, GraphError
 from aneforge.evaluation import store
 from aneforge.evaluation.arrays import open_arrays
+from aneforge.evaluation.jobs import Job, expect_same_build
 from evaluation_models import CLASSES, FIRST, SECOND, classifier, drawn, saved_data
 
 if TYPE_CHECKING:
@@ -530,3 +531,9 @@ def test_results_do_not_overwrite_one_another_or_the_data(capsys: pytest.Capture
     assert main.run([*command, "--json", "one", "--html", "one"]) == 2
     assert "one: two results would be written to the same file (got --json and --html)" in capsys.readouterr().err
     assert (Path("test.npz").read_bytes(), Path("one").exists()) == (before, False)
+
+
+def test_a_worker_of_another_version_is_named() -> None:
+    job = Job((), None, {}, 1, "y", None, None, None, "0.0.1 (other)")
+    with pytest.raises(GraphError, match=r"^tcp://10.0.0.1:1: this process has another version .*0.0.1 \(other\)"):
+        expect_same_build(job, "tcp://10.0.0.1:1")

@@ -18,9 +18,10 @@ import aneforge as af
 from aneforge.commands.checking import check
 from aneforge.commands.demo_networks import network
 from aneforge.errors import GraphError, UnknownNameError
-from aneforge.report.forms import FORMS, written_form
+from aneforge.report.forms import FORMS, join_form, written_form
 from aneforge.report.gate import STRICT, Threshold, fail_on_words, outcome
 from aneforge.report.junit import junit
+from aneforge.report.model import UnreadModel
 from aneforge.report.sarif import sarif
 from aneforge.report.tables import annotation_lines, csv_text, markdown
 from aneforge.report.trace import chrome_trace
@@ -67,6 +68,23 @@ def test_sarif_names_the_line_of_a_graph_that_was_built(report: Report) -> None:
     spot = made["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert spot["artifactLocation"]["uri"].endswith("test_report_forms.py")
     assert spot["region"]["startLine"] > 1
+
+
+def test_models_that_could_not_be_checked_are_errors_of_joined_files(report: Report) -> None:
+    unread = [UnreadModel("cut.onnx", "zoo/cut.onnx", "the bytes are not an ONNX model")]
+    made = json.loads(join_form("sarif", [report], unread=unread))
+    jsonschema.validate(made, SCHEMA)
+    first, second = made["runs"]
+    assert ("invocations" in first, second["invocations"][0]["executionSuccessful"]) == (False, False)
+    notification = second["invocations"][0]["toolExecutionNotifications"][0]
+    assert notification["message"]["text"] == unread[0].reason
+    assert notification["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "zoo/cut.onnx"
+    root = ET.fromstring(join_form("junit", [report], unread=unread))  # noqa: S314 - made here
+    assert root.get("errors") == "1"
+    assert int(root.get("tests", "0")) == len(list(root.iter("testcase")))
+    (error,) = root.iter("error")
+    assert error.get("message") == unread[0].reason
+    assert "errors" not in ET.fromstring(join_form("junit", [report])).attrib  # noqa: S314 - made here
 
 
 def test_the_schema_can_refuse() -> None:
