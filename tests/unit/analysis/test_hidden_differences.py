@@ -11,6 +11,7 @@ import aneforge as af
 from aneforge.analysis.divergence.graphs import Cause, Difference, Strength, divergence
 from aneforge.analysis.divergence.hiding import MOST_LAYERS
 from aneforge.analysis.divergence.numbering import BY_ROWS, Numbering
+from aneforge.analysis.divergence.passages import Passage, pass_numbers
 from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.engine.dispatch import arithmetic
@@ -267,3 +268,18 @@ def test_zeros_differ_at_most_in_their_sign() -> None:
     assert text(0.0) == "roundings: t1 relu: split, differs at most in the sign of zero (why)"
     assert text(0.5) == "roundings: t1 relu: split, differs by at most 0.5 (why)"
     assert text(float("nan")) == "roundings: t1 relu: split (why)"
+
+
+def test_crops_of_many_steps_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(passage: Passage, numbers: Array) -> Array:
+        asked.append(numbers.size)
+        return pass_numbers(passage, numbers)
+
+    monkeypatch.setattr("aneforge.analysis.divergence.hiding.pass_numbers", counted)
+    x, state = af.input((1, 24), name="x"), af.input((1, 4), name="state")
+    for step in range(6):
+        state = (x.slice_by_size((0, 4 * step), (1, 4)).sigmoid() + state).tanh()
+    assert divergence(state, CROPS, COPIES).verdict is Strength.NONE
+    assert len(asked) == 1

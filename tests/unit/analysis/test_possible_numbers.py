@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import aneforge as af
@@ -170,7 +170,11 @@ def chains(draw: st.DrawFn) -> af.Tensor:
 def test_no_bit_differs_where_none_was_said(y: af.Tensor, pair: tuple[str, str], seed: int) -> None:
     generator = np.random.default_rng(seed)
     drawn = [generator.choice(numbers, (1, 2, 2, 3)) for numbers in (TELLING, TELLING, EVERY, EVERY)]
-    if divergence(y, *pair).verdict is Strength.NONE:
+    try:
+        verdict = divergence(y, *pair).verdict
+    except af.errors.IllegalGraphError:
+        reject()  # a largest element times 0 does not compile on some targets
+    if verdict is Strength.NONE:
         assert not shows(y, pair, drawn)
     program = build_program(y, pair[0])
     sets = possible(program)

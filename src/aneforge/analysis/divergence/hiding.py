@@ -79,14 +79,18 @@ class Hiding:
 
     found: dict[Key, Pair | None] = field(default_factory=dict["Key", "Pair | None"])
     """What functions one after another make of the numbers that a passage changes; None where that is not known."""
+    passed: dict[Key, Pair] = field(default_factory=dict["Key", "Pair"])
+    """What passages make of the numbers that can enter them: the steps of a recurrent network have one."""
 
     def hidden(self, layer: Layer, passage: Passage, entering: Mask, after: Downstream) -> bool:
         """Return whether a program gives the same bits whether its elements pass a layer so or are copied there."""
         if len(layer.results) > 1 or layer.core_types[0].dtype != "fp16":
             return False
-        changed = EVERY[entering & ~find_kept(passage)]
-        way = Way((passage, hashlib.sha256(changed.tobytes()).digest()), in_order=True)
-        return after.slots(layer, Pair.of(changed, pass_numbers(passage, changed)), way)
+        key = (passage, hashlib.sha256(np.packbits(entering).tobytes()).digest())
+        if key not in self.passed:
+            changed = EVERY[entering & ~find_kept(passage)]
+            self.passed[key] = Pair.of(changed, pass_numbers(passage, changed))
+        return after.slots(layer, self.passed[key], Way(key, in_order=True))
 
 
 @dataclass(frozen=True, slots=True)
