@@ -23,6 +23,8 @@ import numpy as np
 
 import aneforge as af
 from aneforge.commands.checking import CheckOptions, check
+from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 from transformer import encoder
@@ -99,6 +101,17 @@ def recurrent(steps: int, width: int = 64) -> af.Graph:
     return af.Graph({"y": state})
 
 
+def long_lstm(steps: int, width: int = 64) -> af.Graph:
+    """Return an LSTM over a long sequence: one operation, which only the program of the engine has step by step."""
+    numbers = np.random.default_rng(0)
+    taken, kept = (Dense(np.asarray(numbers.standard_normal((4 * width, width)) * 0.05, np.float16)) for _ in range(2))
+    x = af.input((steps, 1, width), name="x")
+    start = {name: Dense(np.zeros((1, width), np.float16)) for name in ("initial_h", "initial_c")}
+    weights = {"weight_ih": taken, "weight_hh": kept, "bias": Dense(np.zeros(4 * width, np.float16))}
+    node = build("lstm", {"x": x, **start, **weights}, {"output_sequence": True})
+    return af.Graph({"y": af.Tensor(node)})
+
+
 def chain(operations: int) -> af.Graph:
     """Return a chain of so many operations."""
     y = af.input((1, 16, 8, 8), name="x")
@@ -116,11 +129,13 @@ def print_large() -> None:
         ("the same, --deep", lambda: encoder(layers=24), chips, deep),
         ("the same on one chip, --rescale", lambda: encoder(layers=24), chips[:1], scaled),
         ("a recurrent network, unrolled", lambda: recurrent(895), chips[:1], CheckOptions()),
+        ("an LSTM of 500 steps", lambda: long_lstm(500), chips[:1], CheckOptions()),
+        ("the same on 6 chips", lambda: long_lstm(500), chips, CheckOptions()),
         ("a chain", lambda: chain(10_000), chips[:1], CheckOptions()),
         ("a chain ten times as long", lambda: chain(100_000), chips[:1], CheckOptions()),
     )
-    for name, build, targets, options in cases:
-        graph = build()
+    for name, network, targets, options in cases:
+        graph = network()
         began = time.process_time()
         check(graph, targets, options)
         busy = time.process_time() - began
