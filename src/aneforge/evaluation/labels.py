@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["REMEDY", "Labels", "expect_classes", "expect_labels", "read_labels"]
 
 LISTED = 3
+FORMS = "give a CSV file of one column, or of names of samples and labels; or the array `labels` in the .npz file"
 REMEDY = "give one label for every sample, in their order; or a CSV file of two columns, names of samples and labels"
 
 
@@ -60,13 +61,17 @@ def read_labels(path: Path) -> Labels:
             rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         seen = error.strerror if isinstance(error, OSError) else error
-        raise GraphError("the labels cannot be read", location=place, seen=seen) from None
+        raise GraphError("the labels cannot be read", location=place, seen=seen, remedy=FORMS) from None
     if rows and not is_integer(rows[0][-1]):
         rows = rows[1:]
     widths = {len(row) for row in rows}
     if widths not in ({1}, {2}):
         raise GraphError(
-            "the labels are not one column, or names and labels", location=place, seen=f"columns: {sorted(widths)}"
+            "the labels are not one column, or names and labels",
+            location=place,
+            seen=f"columns: {', '.join(map(str, sorted(widths))) or 0}",
+            limit="one or two",
+            remedy=FORMS,
         )
     wrong = next((row[-1] for row in rows if not is_integer(row[-1])), None)
     if wrong is not None:

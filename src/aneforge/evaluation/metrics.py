@@ -58,7 +58,7 @@ class Metric:
                 exec(compile(self.source, self.module, "exec"), space)  # noqa: S102 - the user's own file, which they named
             else:
                 space = vars(importlib.import_module(self.module))
-        except Exception as error:  # noqa: BLE001 - whatever the user's code does
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code does
             raise GraphError("the metric cannot be imported", operation=self.module, seen=describe(error)) from None
         found = space.get(self.name)
         if not callable(found):
@@ -74,7 +74,7 @@ def measure(metric: MetricFunction, outputs: Mapping[str, Array], label: int | N
     """
     try:
         return float(metric(outputs, label))
-    except Exception as error:  # noqa: BLE001 - whatever the user's code does
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code does
         raise BadSampleError(f"the metric raised {describe(error)}") from None
 
 
@@ -99,7 +99,7 @@ def metric_of(given: object) -> Metric | None:
         raise GraphError("the metric cannot be read", location=Location(where), seen=describe(error)) from None
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     r"""Return an error as one line.
 
     >>> describe(ValueError("too\nlong"))

@@ -353,6 +353,15 @@ def test_the_chips_own_rate_is_that_of_its_predicted_time() -> None:
         assert rate.expected == batch * 1e6 / af.cost(classifier(batch), FIRST).microseconds
 
 
+def test_a_metric_that_ends_the_process_is_one_that_raises() -> None:
+    Path("metric.py").write_text("import sys\ndef leave(outputs, label):\n    sys.exit(label or 0)\n")
+    Path("leaves.py").write_text("raise SystemExit(0)\n")
+    with pytest.raises(GraphError, match=r"no sample could be run \(2 bad samples\).* the metric raised SystemExit: 0"):
+        evaluate(classifier(), drawn(2), FIRST, metric="metric.py:leave")
+    with pytest.raises(GraphError, match=r"leaves.py: the metric cannot be imported \(got SystemExit: 0\)"):
+        evaluate(classifier(), drawn(2), FIRST, metric="leaves.py:leave")
+
+
 def test_a_metric_that_raises_names_its_sample() -> None:
     def fails(outputs: Mapping[str, Array], label: int | None) -> float:
         return float(outputs["scores"].size / (label or 0))
@@ -404,7 +413,8 @@ def test_a_file_that_is_cut_is_refused() -> None:
         ("1\n2\n", "labels do not fit the data.*2 labels"),
         ("name,label\n0,1\n1,2\n", "no label for 1 of 3 samples: 2"),
         ("1\ncat\n2\n", "a label is not the number of a class.*cat"),
-        ("1,2,3\n", "not one column, or names and labels"),
+        ("1,2,3\n", r"not one column, or names and labels \(got columns: 3, expected one or two\)"),
+        ("", r"got columns: 0, expected one or two\). Remedy: give a CSV file"),
         ("0,1\n1,2\n2,3\n0,2\n", r"a sample has two labels \(got 1 and 2 for 0\)"),
     ],
 )
