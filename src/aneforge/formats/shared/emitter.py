@@ -11,6 +11,7 @@ wherever they take a second operand; it gets the element type of the first.
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,7 @@ from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.errors import Location
     from aneforge.graph.node import Argument, Value
@@ -67,6 +68,18 @@ class Budget:
     folded: int = FOLD_ALL_BYTES
     weights: int = 0
     """Bytes of the model's own weights."""
+    arranged: dict[tuple[int, str, tuple[int, ...]], tuple[Constant, Constant]] = field(
+        init=False, default_factory=dict[tuple[int, str, tuple[int, ...]], "tuple[Constant, Constant]"]
+    )
+    """Constants in another order or shape, beside those that they are of, by the identity of these: every turn of a
+    loop has the same."""
+
+    def arrange(self, constant: Constant, how: str, form: tuple[int, ...], make: Callable[[], Constant]) -> Constant:
+        """Return a constant in another order or shape: one object, however often it is asked for."""
+        key = id(constant), how, form
+        if key not in self.arranged:
+            self.arranged[key] = constant, make()  # the constant is kept, so that no other has its identity
+        return self.arranged[key][1]
 
     def take_nodes(self, count: int = 1) -> None:
         """Count operations, or nodes of a body that is run once more.
@@ -287,7 +300,8 @@ class Emitter:
             )
         if isinstance(x, Dense):
             self.budget.take_nodes()
-            return Dense(x.values.reshape(wanted))
+            values = x.values
+            return self.budget.arrange(x, "shape", wanted, lambda: Dense(values.reshape(wanted)))
         return self.empty(wanted, x.type.dtype) if 0 in wanted else self.apply("reshape", {"x": x}, shape=wanted)
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
@@ -298,10 +312,8 @@ class Emitter:
         if perm == tuple(range(x.type.rank)):
             return x
         self.budget.take_nodes()
-        if isinstance(x, Dense):
-            return Dense(x.values.transpose(perm))
-        if isinstance(x, Int8Affine):
-            return Int8Affine(x.quantized.transpose(perm), x.scale, x.zero_point, perm.index(x.axis))
+        if isinstance(x, Dense | Int8Affine):
+            return self.budget.arrange(x, "order", perm, lambda: transposed(x, perm))
         return self.apply("transpose", {"x": x}, perm=perm)
 
     def moved(self, x: Value, source: int, target: int) -> Value:
@@ -419,6 +431,14 @@ def get_known_operands(
             return None
         found[name] = constants
     return found
+
+
+def transposed(constant: Dense | Int8Affine, perm: tuple[int, ...]) -> Constant:
+    """Return weights with their axes in another order, without a copy."""
+    if isinstance(constant, Dense):
+        return Dense(constant.values.transpose(perm))
+    turned = constant.quantized.transpose(perm)
+    return Int8Affine(turned, constant.scale, constant.zero_point, perm.index(constant.axis))
 
 
 def meant(constant: Constant) -> Array:

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import aneforge as af
 from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.shared.findings import InvalidModelError, Reason, UnsupportedModelError
+from aneforge.ops.constant import Dense
 from unit.formats.onnx.onnx_models import made, node, numbers, port, results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from unit.formats.onnx.onnx_models import Port
 
@@ -223,6 +225,31 @@ def test_a_loop_with_a_known_count_is_unrolled() -> None:
     found = results(model, {"x": X})
     np.testing.assert_allclose(found["y"], 8 * X)
     np.testing.assert_allclose(found["y1"], np.stack([2 * X, 4 * X, 8 * X]))
+
+
+def test_the_turns_of_a_loop_share_what_is_made_of_their_weights(tmp_path: Path) -> None:
+    matrix = np.arange(9, dtype=np.float32).reshape(3, 3) / 8
+    given = {
+        name: node("Constant", [], [name], {"value": numpy_helper.from_array(array)})
+        for name, array in (("m", matrix), ("flat", X.reshape(-1)), ("shape", np.array([2, 3])))
+    }
+    turn = [
+        *given.values(),
+        node("MatMul", ["v", "m"], ["p"]),
+        node("Reshape", ["flat", "shape"], ["q"]),
+        node("Add", ["p", "q"], ["w"]),
+        node("Identity", ["c"], ["d"]),
+    ]
+    model = looped(turn, ["d", "w"], ["three", "yes", "x"], 1)
+    wanted = X
+    for _ in range(3):
+        wanted = wanted @ matrix + X
+    np.testing.assert_allclose(results(model, {"x": X})["y"], wanted, atol=1e-5)
+    graph = from_onnx(model)
+    constants = [one for made in graph.nodes for one in made.operands.values() if isinstance(one, Dense)]
+    assert (len(constants), len({id(one.values) for one in constants})) == (6, 2)
+    af.save_mil(graph, tmp_path / "net.mil")
+    assert (tmp_path / "net.mil" / "weights.bin").stat().st_size < 512
 
 
 def test_a_loop_ends_by_a_condition_that_is_known_in_every_turn() -> None:
