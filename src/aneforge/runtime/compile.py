@@ -40,6 +40,7 @@ from aneforge.runtime.model import MultiModel, load_compiled
 from aneforge.runtime.options import Options, takes
 from aneforge.runtime.saved.cache import key_of, program_cache
 from aneforge.runtime.saved.files import read_program_file
+from aneforge.runtime.saved.known_constants import KnownArrays
 from aneforge.targets import place_of, resolve
 
 if TYPE_CHECKING:
@@ -220,14 +221,14 @@ def build_or_find(
     # The chip decides nothing but the form that a choice by cost takes, and what the program is called.
     named = [place.target.name] if place.chip is None else [place.target.name, place.chip.key]
     cache, key = program_cache(), key_of([graph.text, *named, options.key])
-    remarks: tuple[str, ...] = ()
+    known, remarks = KnownArrays.of(graph), tuple[str, ...]()
     if not fresh:
-        found = cache.get(key)
+        found = cache.get(key, known)
         if found.entry is not None:
             return *found.entry, None
         remarks = found.remarks
     built = build(graph, place, options)
-    remarks = (*remarks, *cache.put(key, built.program, built.facts))
+    remarks = (*remarks, *cache.put(key, built.program, built.facts, known))
     facts = replace(built.facts, remarks=(*built.facts.remarks, *remarks))
     return built.program, facts, built
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, ProgramFileError
+from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.runtime import building
 from aneforge.runtime import compile as compiling
 from aneforge.runtime.options import Options
@@ -114,6 +115,34 @@ def test_a_damaged_entry_is_made_again(part: str, cache_folder: Path, builds: li
     assert "a damaged entry of the cache was made again" in model.remarks[0]
     assert entry.read_bytes() == whole
     assert af.compile(network(), target="h13").remarks == ()
+
+
+def test_an_entry_leaves_out_the_weights_of_the_graph(cache_folder: Path, builds: list[str]) -> None:
+    weight = Dense(np.random.default_rng(0).standard_normal((2048, 256)).astype(np.float16))
+    programs = [af.compile(af.input((1, 256)).linear(weight), target=target).program for target in ("m1", "m1", "m4")]
+    assert len(builds) == 2
+    assert sum(entry.stat().st_size for entry in entries(cache_folder)) < weight.nbytes / 50
+    for program in programs:
+        large = [one for one in program.constants.values() if one.nbytes > 1000]
+        assert sum(one.nbytes for one in large) == weight.nbytes
+        assert all(np.shares_memory(one.dense(), weight.values) for one in large)
+
+
+def test_an_entry_leaves_out_the_codes_of_the_graph(cache_folder: Path, builds: list[str]) -> None:
+    codes = np.random.default_rng(0).integers(-127, 128, (64, 256)).astype(np.int8)
+    weight = Int8Affine(codes, np.full(64, 2**-8, np.float16))
+    for _ in range(2):
+        program = af.compile(af.input((1, 256), max_abs=1.0).linear(weight), target="m4").program
+        (held,) = (one for one in program.constants.values() if isinstance(one, Int8Affine))
+        assert np.shares_memory(held.quantized, weight.quantized)
+    assert len(builds) == 1
+    assert entries(cache_folder)[0].stat().st_size < codes.nbytes
+
+
+def test_an_entry_is_no_program_for_who_does_not_have_the_weights(cache_folder: Path) -> None:
+    af.compile(network(), target="h13")
+    with pytest.raises(ProgramFileError, match=r"array 'values' is not in it.*Remedy: compile and save it again"):
+        af.load_program(entries(cache_folder)[0])
 
 
 def test_the_bound_holds_and_the_oldest_go(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +258,7 @@ def start(script: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_two_processes_use_one_folder(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANEFORGE_CACHE_BYTES", "30000")  # about three entries: they evict one another all the time
+    monkeypatch.setenv("ANEFORGE_CACHE_BYTES", "4000")  # about three entries: they evict one another all the time
     with start(COMPILE_OFTEN, "0", "20") as one, start(COMPILE_OFTEN, "1", "20") as other:
         for process in (one, other):
             assert process.stdout is not None
@@ -240,7 +269,7 @@ def test_two_processes_use_one_folder(cache_folder: Path, monkeypatch: pytest.Mo
             process.stdin.flush()
         results = [process.communicate(timeout=120) for process in (one, other)]
     assert results == [("done\n", "")] * 2
-    assert sum(entry.stat().st_size for entry in entries(cache_folder)) <= 30000
+    assert sum(entry.stat().st_size for entry in entries(cache_folder)) <= 4000
 
 
 WRITE_SLOWLY = """
@@ -263,7 +292,7 @@ def slow(file):
 
 files.pad = slow
 weight = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float16)
-af.compile(af.input((1, 64)).linear(weight).relu(), target=af.targets.Family.A13)
+af.compile(af.input((1, 64)).linear(weight).relu(), target=af.targets.Family.A13, compress="int8")
 """
 
 

@@ -1,7 +1,8 @@
 """Programs that were compiled before, on disk, by the content of what they were made of.
 
 An entry is a saved program whose name is the hash of everything that went into it: the graph with its weights, the
-target, the options, and this very build of the package. So an entry is never out of date, only unused. Entries appear
+target, the options, and this very build of the package. So an entry is never out of date, only unused. It leaves out
+the weights that the graph has: who looks it up has them. Entries appear
 whole, through a rename, and are checked when they are read; one that is damaged is thrown away and made again. Two
 processes may use one folder at a time: at worst both compile, and the second rename wins with the same content. The
 entries that were used longest ago go when the folder passes its bound.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.runtime.facts import ModelFacts
+    from aneforge.runtime.saved.known_constants import KnownArrays
 
 __all__ = ["DEFAULT_BYTES", "Found", "ProgramCache", "key_of", "program_cache"]
 
@@ -61,13 +63,13 @@ class ProgramCache:
         """Return the file of a key."""
         return self.folder / f"{key}{SUFFIX}"
 
-    def get(self, key: str) -> Found:
-        """Return the program of a key, if there is one that is whole."""
+    def get(self, key: str, known: KnownArrays) -> Found:
+        """Return the program of a key, if there is one that is whole; it takes constants that are `known`."""
         if not self.most_bytes:
             return Found(None)
         file = self.place(key)
         try:
-            entry = read_program_file(file)
+            entry = read_program_file(file, known)
         except FileNotFoundError:
             return Found(None)
         except ProgramFileError as error:
@@ -79,12 +81,12 @@ class ProgramCache:
             os.utime(file)
         return Found(entry)
 
-    def put(self, key: str, program: Program, facts: ModelFacts) -> tuple[str, ...]:
-        """Keep a program, and return what a reader should know of that: nothing, where all went well."""
+    def put(self, key: str, program: Program, facts: ModelFacts, known: KnownArrays) -> tuple[str, ...]:
+        """Keep a program without what is `known`; return what a reader should know: nothing, where all went well."""
         if not self.most_bytes:
             return ()
         try:
-            file = write_program_file(self.place(key), program, facts)
+            file = write_program_file(self.place(key), program, facts, known)
             self.shrink(keep=file)
         except OSError as error:
             return (f"the cache cannot be written: {error}",)

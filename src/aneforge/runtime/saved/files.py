@@ -37,6 +37,7 @@ from aneforge.graph.convert import SuppliedInput
 from aneforge.ops.table import find_op
 from aneforge.ops.types import DTYPES, TensorType
 from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
+from aneforge.runtime.saved.known_constants import NOTHING_KNOWN
 from aneforge.runtime.saved.records import (
     CautionRecord,
     ConstantRecord,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
     from aneforge.optimise.compress.graphs import WeightReport
+    from aneforge.runtime.saved.known_constants import KnownArrays
 
 __all__ = ["SUFFIX", "VERSION", "read_program_file", "write_program_file"]
 
@@ -75,8 +77,12 @@ PACKED = ("bool", "uint8")
 PREFIX = struct.Struct("<8sII32s")
 
 
-def write_program_file(path: str | os.PathLike[str], program: Program, facts: ModelFacts) -> Path:
+def write_program_file(
+    path: str | os.PathLike[str], program: Program, facts: ModelFacts, known: KnownArrays = NOTHING_KNOWN
+) -> Path:
     """Write a program and what its model knows; the file appears whole or not at all.
+
+    Arrays of constants that are `known` to whoever reads it are left out.
 
     Raises:
         OSError: The file cannot be written.
@@ -84,22 +90,22 @@ def write_program_file(path: str | os.PathLike[str], program: Program, facts: Mo
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replace_when_written(target) as temporary, temporary.open("xb") as file:
-        write_content(file, program, facts)
+        write_content(file, program, facts, known)
     return target
 
 
-def write_content(file: BinaryIO, program: Program, facts: ModelFacts) -> None:
+def write_content(file: BinaryIO, program: Program, facts: ModelFacts, known: KnownArrays) -> None:
     """Write the whole content of a file."""
     text = program_text(program).encode()
     constants = program.constants
-    made = header_of(program, facts, text, constants)
+    made = header_of(program, facts, text, constants, known)
     header = msgspec.json.encode(made)
     file.write(PREFIX.pack(MAGIC, VERSION, len(header), hashlib.sha256(header).digest()))
     file.write(header)
     pad(file)
     file.write(text)
     for held in made.constants:
-        for record in held.parts:
+        for record in (one for one in held.parts if one.known is None):
             pad(file)
             file.write(content_of(store_part(record, constants[held.symbol].parts[record.name])))
 
@@ -115,13 +121,15 @@ def pad(file: BinaryIO) -> None:
     file.write(bytes(align(place) - place))
 
 
-def header_of(program: Program, facts: ModelFacts, text: bytes, constants: Mapping[str, Constant]) -> Header:
+def header_of(
+    program: Program, facts: ModelFacts, text: bytes, constants: Mapping[str, Constant], known: KnownArrays
+) -> Header:
     """Return the header of a program."""
     end = len(text)
     records: list[ConstantRecord] = []
     for symbol, constant in constants.items():
-        parts = tuple(part_records(constant, end))
-        end = parts[-1].offset + parts[-1].nbytes
+        parts = tuple(part_records(constant, end, known))
+        end = max([end, *(part.offset + part.nbytes for part in parts if part.known is None)])
         records.append(ConstantRecord(symbol, constant.encoding, parts))
     span = Span(0, len(text), hashlib.sha256(text).hexdigest())
     return Header(__version__, program.target.name, end, span, tuple(records), facts_record(facts), program.chip)
@@ -155,8 +163,8 @@ def decode_supplied(record: SuppliedRecord) -> SuppliedInput:
     return SuppliedInput(record.name, find_op(record.op).name, record.meaning, kind, record.attributes)
 
 
-def read_program_file(path: str | os.PathLike[str]) -> tuple[Program, ModelFacts]:
-    """Read a program back; its weights stay in the file, mapped into memory.
+def read_program_file(path: str | os.PathLike[str], known: KnownArrays = NOTHING_KNOWN) -> tuple[Program, ModelFacts]:
+    """Read a program back; its weights stay in the file, mapped into memory, but for arrays that are `known`.
 
     The file must not be changed in place while the program is used; writing it again through a rename is fine.
 
@@ -166,13 +174,13 @@ def read_program_file(path: str | os.PathLike[str]) -> tuple[Program, ModelFacts
     """
     place = Path(path)
     try:
-        return read_content(place)
+        return read_content(place, known)
     except ProgramFileError as error:
         error.operation = error.operation or str(place)
         raise
 
 
-def read_content(path: Path) -> tuple[Program, ModelFacts]:
+def read_content(path: Path, known: KnownArrays) -> tuple[Program, ModelFacts]:
     """Read the whole content of a file."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -189,7 +197,7 @@ def read_content(path: Path) -> tuple[Program, ModelFacts]:
     check_size(size, begin + header.nbytes)
     whole = np.memmap(path, np.uint8, "r", shape=(size,))
     check_zeros(cast("Array", whole[PREFIX.size + header_bytes : begin]))
-    return program_of(header, cast("Array", whole[begin:]))
+    return program_of(header, cast("Array", whole[begin:]), known)
 
 
 def check_prefix(start: bytes, size: int) -> tuple[int, bytes]:
@@ -235,7 +243,7 @@ def check_size(size: int, wanted: int) -> None:
         raise build_damaged_error(f"{size - wanted} bytes follow its end")
 
 
-def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
+def program_of(header: Header, body: Array, known: KnownArrays) -> tuple[Program, ModelFacts]:
     """Return the program of a header and the bytes after it.
 
     Raises:
@@ -246,7 +254,7 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
     if hashlib.sha256(text).hexdigest() != header.text.sha256:
         raise build_damaged_error("its text is not the one that was written")
     constants = {
-        record.symbol: constant_of(record, {part.name: read_part(part, body) for part in record.parts})
+        record.symbol: constant_of(record, {part.name: find_part(part, body, known) for part in record.parts})
         for record in header.constants
     }
     try:
@@ -264,6 +272,20 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
     if any(inputs.get(one.name) != one.type for one in facts.supplied):
         raise build_damaged_error("an input that the host draws is not one of the program's")
     return program, facts
+
+
+def find_part(part: PartRecord, body: Array, known: KnownArrays) -> Array:
+    """Return an array of a constant: from the file, or one that is known.
+
+    Raises:
+        ProgramFileError: The file does not have it, and it is not known.
+    """
+    if part.known is None:
+        return read_part(part, body)
+    found = known.find(part.known, part.offset, part.dtype, part.shape)
+    if found is None:
+        raise build_damaged_error(f"array {part.name!r} is not in it")
+    return found
 
 
 def of_chip(program: Program, key: str | None) -> Program:
@@ -310,9 +332,9 @@ def check_layout(header: Header, body: Array) -> None:
 
 
 def parts_of(header: Header) -> Iterator[PartRecord]:
-    """Return every array of every constant, in order."""
+    """Return every array of every constant that the file has, in order."""
     for record in header.constants:
-        yield from record.parts
+        yield from (part for part in record.parts if part.known is None)
 
 
 def facts_of(record: FactsRecord) -> ModelFacts:

@@ -11,6 +11,7 @@ import numpy as np
 from aneforge.errors import AneforgeError, ProgramFileError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.types import numpy_dtype, numpy_dtypes
+from aneforge.runtime.saved.known_constants import NOTHING_KNOWN
 from aneforge.runtime.saved.packing import count_packed_bytes, pack_bits, unpack_bits
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
+    from aneforge.runtime.saved.known_constants import KnownArrays
 
 __all__ = [
     "ALIGNMENT",
@@ -57,10 +59,14 @@ class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_d
     offset: int
     bits: int = 8
     """Where it is less than 8, elements of one byte are packed, this many bits each."""
+    known: str | None = None
+    """The name of an array that whoever reads the entry has (`known_constants`): `offset` is a place in that one."""
 
     @property
     def nbytes(self) -> int:
-        """How long it is."""
+        """How long it is in the file."""
+        if self.known is not None:
+            return 0
         return count_packed_bytes(math.prod(self.shape) * numpy_dtype(self.dtype).itemsize, self.bits)
 
 
@@ -128,9 +134,13 @@ def align(place: int) -> int:
     return -(-place // ALIGNMENT) * ALIGNMENT
 
 
-def part_records(constant: Constant, offset: int) -> Iterator[PartRecord]:
-    """Return the records of a constant's arrays, put one after the other from a place on."""
+def part_records(constant: Constant, offset: int, known: KnownArrays = NOTHING_KNOWN) -> Iterator[PartRecord]:
+    """Return the records of a constant's arrays, put one after the other from a place on, but for those `known`."""
     for name, part in constant.parts.items():
+        place = known.place(part)
+        if place is not None:
+            yield PartRecord(name, DTYPE_NAMES[part.dtype], part.shape, place[1], known=place[0])
+            continue
         bits = 8
         if isinstance(constant, Palette) and name == "indices":
             bits = constant.bits

@@ -1,0 +1,81 @@
+"""Arrays that an entry of the cache leaves out, because whoever looks it up has them: those of the graph's constants.
+
+Weights are most of a program. An entry is looked up by its graph, whose weights are in memory then. The program takes
+them where they lie, whole or in parts: neither the disk nor the memory has them once more for every program.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.ops.declared import Declared
+from aneforge.ops.types import numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.graph.graph import Graph
+    from aneforge.ops.types import Array
+
+__all__ = ["NOTHING_KNOWN", "KnownArrays"]
+
+
+class KnownArrays:
+    """Arrays by name: the hash of the constant that they are of, and their name in it.
+
+    >>> whole = np.arange(6, dtype=np.int8)
+    >>> known = KnownArrays({"weights": whole})
+    >>> known.place(whole[2:].reshape(2, 2)), known.place(whole.copy())
+    (('weights', 2), None)
+    >>> known.find("weights", 2, "int8", (2, 2)).tolist(), known.find("weights", 4, "int8", (2, 2))
+    ([[2, 3], [4, 5]], None)
+    """
+
+    def __init__(self, by_name: Mapping[str, Array]) -> None:
+        self.by_name = by_name
+
+    @classmethod
+    def of(cls, graph: Graph) -> KnownArrays:
+        """Return the arrays of a graph's constants."""
+        found: dict[str, Array] = {}
+        for constant in graph.constants.values():
+            if not isinstance(constant, Declared):  # it has no values
+                found |= {f"{constant.digest} {name}": part for name, part in constant.parts.items()}
+        return cls({name: part for name, part in found.items() if part.flags.c_contiguous and part.size})
+
+    @cached_property
+    def places(self) -> list[tuple[int, int, str]]:
+        """Where the arrays begin and end in memory, in order."""
+        begins = ((array.ctypes.data, array.nbytes, name) for name, array in self.by_name.items())
+        return sorted((begin, begin + size, name) for begin, size, name in begins)
+
+    def place(self, array: Array) -> tuple[str, int] | None:
+        """Return the name of the array that has another's memory, and the byte of it at which that begins."""
+        if not array.flags.c_contiguous or not array.size:
+            return None
+        start = array.ctypes.data
+        number = bisect_right(self.places, start, key=lambda one: one[0]) - 1
+        if number < 0:
+            return None
+        begin, end, name = self.places[number]
+        return (name, start - begin) if start + array.nbytes <= end else None
+
+    def find(self, name: str, begin: int, dtype: str, shape: tuple[int, ...]) -> Array | None:
+        """Return what an array has from a byte on, None where there is no such array or it is too short.
+
+        Whether its numbers are those that were written is for the hash of a constant to say.
+        """
+        element, whole = numpy_dtype(dtype), self.by_name.get(name)
+        length = math.prod(shape) * element.itemsize
+        if whole is None or not 0 <= begin <= whole.nbytes - length:
+            return None
+        return whole.reshape(-1).view(np.uint8)[begin : begin + length].view(element).reshape(shape)
+
+
+NOTHING_KNOWN = KnownArrays({})
+"""For a file that stands by itself."""
