@@ -33,12 +33,25 @@ def plan(
     ],
     target: given.Targets = None,
     context: Annotated[
-        str, typer.Option(metavar="NUMBERS", help="Context lengths (positions of the cache), separated by commas.")
-    ] = "512,2048",
+        str | None,
+        typer.Option(
+            metavar="NUMBERS",
+            help="Context lengths (positions of the cache), separated by commas. [default: 512,2048, or all positions "
+            "of a model that has fewer]",
+            show_default=False,
+        ),
+    ] = None,
     lengths: Annotated[
         str, typer.Option(metavar="NUMBERS", help="Tokens per step, whose legality is checked.")
     ] = "1,32,64,128,256,512",
-    prompt: Annotated[int, typer.Option(min=1, help="Length of the prompt, for the time to the first token.")] = 128,
+    prompt: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Length of the prompt, for the time to the first token. [default: 128, or a context that is shorter]",
+            show_default=False,
+        ),
+    ] = None,
     encoding: Annotated[
         str, typer.Option(metavar="NAME", help="Weights of the layers: fp16, int8, int4 or blockwise.")
     ] = "fp16",
@@ -80,7 +93,7 @@ def plan(
     found = plan_decoder(
         model,
         chosen_targets(given.targets_given(target)),
-        contexts=numbers("--context", context),
+        contexts=None if context is None else numbers("--context", context),
         lengths=numbers("--lengths", lengths),
         prompt=prompt,
         encoding=encoding,
@@ -135,10 +148,14 @@ def show_plan(found: DecoderPlan) -> None:
     from aneforge.cli.terminal import console, print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
     out = console()
+    from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
+
+    sizes = dict.fromkeys(bytes_text(chip.weight_bytes) for chip in found.chips)
     print_wrapped(
         out,
         f"{found.source}: {found.architecture}, {found.parameters / 1e6:,.1f} million parameters, {found.layers} "
-        f"layers of width {found.width}, {found.vocabulary:,} tokens, {found.positions:,} positions",
+        f"layers of width {found.width}, {found.vocabulary:,} tokens, {found.positions:,} positions, "
+        f"{' or '.join(sizes)} of {found.encoding} weights on the engine",
         style="bold",
     )
     for note in found.notes:
@@ -159,7 +176,7 @@ def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
     from aneforge.report.headline import in_shop_words  # noqa: PLC0415 - as above
     from aneforge.report.numbers import bytes_text, energy_text  # noqa: PLC0415 - as above
 
-    columns = ["prog", "weights", "context", "cache", "first token", "tokens/s", "on chip", "mJ/token"]
+    columns = ["prog", "context", "cache", "first token", "tokens/s", "on chip", "mJ/token"]
     table = plain_table(["chip", *columns], columns)
     for chip in chips:
         for one in chip.contexts:
@@ -167,7 +184,6 @@ def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
             table.add_row(
                 chip.chip,
                 str(chip.chunks if decode is None else decode.programs),
-                bytes_text(chip.weight_bytes),
                 str(one.context),
                 bytes_text(one.cache_bytes),
                 time_of(prefill),
@@ -184,6 +200,11 @@ def show_runs(out: Console, chips: Sequence[ChipPlan]) -> None:
                     f"{chip.chip}, context {one.context}, {in_shop_words(refusal, chip.target, chip.chip)}",
                     style="red",
                 )
+        longest = max(one.prompt for one in chip.contexts)
+        for one in (one for one in chip.contexts if one.prompt < longest):
+            print_wrapped(
+                out, f"{chip.chip}, context {one.context}: the prompt has {one.prompt} tokens, as many as fit"
+            )
         for text in dict.fromkeys(text for one in chip.contexts for text in comparison_texts(one)):
             print_wrapped(out, f"{chip.chip}, {text}")
     out.print()
@@ -202,17 +223,37 @@ def comparison_texts(one: ContextPlan) -> Iterator[str]:
 
 
 def time_of(run: RunPrice | None) -> str:
-    """Return a time with its error; a dash where there is none."""
-    from aneforge.report.numbers import time_text  # noqa: PLC0415 - loaded when it is needed
+    """Return a time with its interval; a dash where there is none."""
+    return "-" if run is None else interval_of(run.microseconds, run.low, run.high)
 
-    return "-" if run is None else f"{time_text(run.microseconds)} ±{run.high / run.microseconds - 1:.0%}"
+
+def interval_of(microseconds: float, low: float, high: float) -> str:
+    """Return a time with its interval.
+
+    >>> interval_of(357_000.0, 179_000.0, 715_000.0)
+    '357 ms (179-715)'
+    """
+    from aneforge.report.numbers import interval_text, time_text  # noqa: PLC0415 - loaded when it is needed
+
+    text = time_text(microseconds)
+    return f"{text} ({interval_text(low, high, text.rpartition(' ')[2])})"
 
 
 def rate_of(run: RunPrice | None) -> str:
-    """Return tokens per second with their error; a dash where there are none."""
+    """Return tokens per second with their interval; a dash where there are none."""
     if run is None:
         return "-"
-    return f"{run.tokens_per_second:.3g} ±{run.tokens_per_second_high / run.tokens_per_second - 1:.0%}"
+    low, high = run.tokens_per_second_low, run.tokens_per_second_high
+    return f"{rate_text(run.tokens_per_second)} ({rate_text(low)}-{rate_text(high)})"
+
+
+def rate_text(rate: float) -> str:
+    """Return tokens per second in two digits at least.
+
+    >>> rate_text(5920.3), rate_text(75.2), rate_text(2.66), rate_text(0.123)
+    ('5920', '75', '2.7', '0.12')
+    """
+    return f"{rate:.0f}" if rate >= 9.95 else f"{rate:.1f}" if rate >= 0.995 else f"{rate:.2g}"
 
 
 def times_of(run: RunPrice | None, step: RunPrice) -> str:
@@ -265,19 +306,19 @@ def lengths_of(pairs: Sequence[PairPlan]) -> str:
 def show_encodings(out: Console, chips: Sequence[ChipPlan]) -> None:
     """Print the encodings of weights side by side."""
     from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.report.numbers import bytes_text, time_text  # noqa: PLC0415 - as above
+    from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
 
     columns = ["bytes", "programs", "a token", "error"]
     table = plain_table(["weights", "chip", *columns], columns)
     for chip in chips:
         for one in chip.encodings:
-            error = f"±{one.decode_high / one.decode_microseconds - 1:.0%}"
             table.add_row(
                 one.encoding,
                 chip.chip,
                 bytes_text(one.weight_bytes),
                 str(one.programs),
-                f"{time_text(one.decode_microseconds)} {error}",
+                interval_of(one.decode_microseconds, one.decode_low, one.decode_high),
                 f"{one.error:.2%}",
             )
-    out.print(table)
+    if table.row_count:
+        out.print(table)

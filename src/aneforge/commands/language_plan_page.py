@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.llm.planning import VERIFIED
 from aneforge.packages import expect_package
+from aneforge.report.headline import in_shop_words
 from aneforge.report.html.page import digest
 from aneforge.report.numbers import bytes_text, energy_text, time_text
 
@@ -47,6 +48,7 @@ def plan_html(plan: DecoderPlan) -> str:
         energy=energy_text,
         times=interval_text,
         share=share_text,
+        named=in_shop_words,
     )
     # Half of a surrogate pair, which a name can hold, has no UTF-8; it becomes a character reference.
     return page.encode("utf-8", "xmlcharrefreplace").decode("utf-8")

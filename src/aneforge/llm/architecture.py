@@ -315,6 +315,12 @@ def count_parameters(config: DecoderConfig) -> int:
     return sum(math.prod(shape) for shape in weight_shapes(config).values())
 
 
+def longest_context(config: DecoderConfig) -> int:
+    """Return the longest context that a model takes."""
+    windows = [getattr(layer.mixer, "window", None) for layer in config.layers]
+    return min([config.positions, *(one for one in windows if isinstance(one, int))])
+
+
 def expect_context(config: DecoderConfig, context: int, source: str) -> None:
     """Check that a context can be computed as the model was trained.
 

@@ -17,7 +17,7 @@ import numpy as np
 import aneforge as af
 from aneforge.analysis.cost import DOUBTED_STEP, step_factor
 from aneforge.errors import GraphError, NotSupportedError
-from aneforge.llm.architecture import count_parameters, expect_context
+from aneforge.llm.architecture import count_parameters, expect_context, longest_context
 from aneforge.llm.architectures import describe_decoder
 from aneforge.llm.checkpoint import read_settings
 from aneforge.llm.declared_weights import ENCODINGS
@@ -161,6 +161,8 @@ class DecoderPlan:
     positions: int
     chips: tuple[ChipPlan, ...]
     notes: tuple[str, ...]
+    encoding: str = "fp16"
+    """Of the weights of the layers."""
 
     @property
     def ok(self) -> bool:
@@ -187,16 +189,18 @@ def plan_decoder(
     model: str | os.PathLike[str] | DecoderConfig,
     targets: Iterable[TargetLike],
     *,
-    contexts: Sequence[int] = DEFAULT_CONTEXTS,
+    contexts: Sequence[int] | None = None,
     lengths: Sequence[int] = DEFAULT_LENGTHS,
-    prompt: int = DEFAULT_PROMPT,
+    prompt: int | None = None,
     encoding: str = "fp16",
     against: Mapping[str, float] | None = None,
 ) -> DecoderPlan:
     """Return what a language model takes on chips: no weight is read, its settings are enough.
 
-    `prompt` is how many tokens the first one waits for; `encoding` is that of the weights: fp16, int8, int4, blockwise.
-    `against` gives tokens per second of the prompt on other devices, by name, to say where a prompt is faster.
+    Contexts are 512 and 2048 where none are given, or all that a model with fewer positions has. `prompt` is how many
+    tokens the first one waits for: 128 where it is not given, or those of a context that is shorter. `encoding` is that
+    of the weights: fp16, int8, int4, blockwise. `against` gives tokens per second of the prompt on other devices, by
+    name, to say where a prompt is faster.
 
     >>> import aneforge as af
     >>> small = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -214,17 +218,25 @@ def plan_decoder(
     config, source = (model, "") if isinstance(model, af.llm.DecoderConfig) else read_decoder(model)
     if encoding not in ENCODINGS:
         raise GraphError("there is no such encoding of weights", seen=encoding, limit=", ".join(ENCODINGS))
-    for name, numbers in (("context", contexts), ("length", lengths), ("prompt", [prompt])):
+    contexts = default_contexts(config) if contexts is None else contexts
+    for name, numbers in (("context", contexts), ("length", lengths), ("prompt", [1 if prompt is None else prompt])):
         if not numbers or min(numbers) < 1:
             raise GraphError(f"a {name} must be 1 or more", seen=list(numbers))
     for context in contexts:
         expect_context(config, context, source)
+    if prompt is not None and prompt > max(contexts):
+        raise GraphError(
+            "the prompt is longer than every context",
+            seen=prompt,
+            limit=max(contexts),
+            remedy="plan a shorter prompt or a longer context",
+        )
     given = dict(against or {})
     for device, rate in given.items():
         if not 0 < rate < float("inf"):
             raise GraphError(f"the speed of {device} must be positive, in tokens per second", seen=rate)
     errors = {name: encoding_error(config.width, name) for name in ENCODINGS}
-    asked = Asked(tuple(contexts), tuple(lengths), prompt, encoding, given)
+    asked = Asked(tuple(contexts), tuple(lengths), DEFAULT_PROMPT if prompt is None else prompt, encoding, given)
     graphs = {name: DecoderGraphs(config, stored) for name, stored in ENCODINGS.items()}
     chips = [plan_chip(graphs, place_of(target), asked, errors) for target in targets]
     return DecoderPlan(
@@ -237,7 +249,14 @@ def plan_decoder(
         positions=config.positions,
         chips=tuple(chips),
         notes=tuple(config.notes),
+        encoding=encoding,
     )
+
+
+def default_contexts(config: DecoderConfig) -> tuple[int, ...]:
+    """Return the contexts of a plan for which none are given."""
+    longest = longest_context(config)
+    return tuple(one for one in DEFAULT_CONTEXTS if one <= longest) or (longest,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,40 @@ def test_the_table_has_a_row_for_every_chip_and_context() -> None:
     assert code == 0
     assert all(len(line) <= 80 for line in text.splitlines())
     rows = [line.split() for line in text.splitlines() if line.startswith(("m1 ", "m4 "))]
-    assert [(row[0], row[4]) for row in rows[:4]] == [("m1", "128"), ("m1", "512"), ("m4", "128"), ("m4", "512")]
+    assert [(row[0], row[2]) for row in rows[:4]] == [("m1", "128"), ("m1", "512"), ("m4", "128"), ("m4", "512")]
     assert text.count("4 of 4 pairs of length and context compile") == 2
     assert "the engine pays" in text
     assert "blockwise" in text
     assert all(0 < float(row[-1]) < 5 for row in rows[:4])  # millijoules of a small model
+    assert "kB of fp16 weights" in " ".join(text.split()) or "MB of fp16 weights" in " ".join(text.split())
+    for number, row in enumerate(rows[:4]):  # times and rates with the interval that has both of their bounds
+        (low, high), rate = map(float, row[9].strip("()").split("-")), float(row[8])
+        assert low < rate < high
+        assert high / low > (3.5 if number > 1 else 1.9)  # T17: steps of M4 may take twice as long
+    assert "±" not in text
+
+
+@pytest.mark.parametrize(("positions", "contexts"), [(300, [300]), (1024, [512]), (4096, [512, 2048])])
+def test_contexts_that_are_not_given_fit_the_model(positions: int, contexts: list[int]) -> None:
+    Path("config.json").write_text(json.dumps({**SETTINGS, "max_position_embeddings": positions}), encoding="utf-8")
+    code, text = plan("-t", "m1", "--json", "-")
+    assert code == 0
+    assert [one["context"] for one in json.loads(text)["answer"]["chips"][0]["contexts"]] == contexts
+
+
+def test_a_prompt_that_fits_no_context_is_refused_and_one_that_fits_some_is_told() -> None:
+    code, text = plan("-t", "m1", "--context", "64,128", "--prompt", "129")
+    assert code == 2
+    assert "the prompt is longer than every context (got 129, limit 128)" in " ".join(text.split())
+    code, text = plan("-t", "m1", "--context", "64,128", "--prompt", "100", "--lengths", "1")
+    assert code == 0
+    assert "m1, context 64: the prompt has 64 tokens, as many as fit" in text
+
+
+def test_a_chip_that_runs_nothing_has_no_table_of_encodings() -> None:
+    code, text = plan("-t", "m9", "--context", "64", "--lengths", "1")
+    assert code == 1
+    assert "a token" not in text
 
 
 def test_a_context_that_does_not_run_is_named_with_its_rule() -> None:
@@ -74,6 +103,8 @@ def test_json_and_page_have_the_same_figures() -> None:
     page = Path("plan.html").read_text(encoding="utf-8")
     assert f"{decode['tokens_per_second']:.3g}" in page
     assert "<script" not in page
+    plan("-t", "m1", "--context", "20000", "--lengths", "1", "--html", "long.html")
+    assert "m1 takes at most 16384" in Path("long.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
