@@ -76,12 +76,22 @@ class BakedWeights:
         return half
 
     def beyond_half(self, role: str, values: Array) -> CheckpointError:
-        """Return the error for a weight that does not fit fp16."""
+        """Return the error for a weight that does not fit fp16, or is not a number."""
+        if not np.isfinite(values).all():
+            return CheckpointError(
+                f"the weight {role} has elements that are not finite numbers",
+                location=Location(self.weights.checkpoint.source),
+                seen=f"{values.size - np.isfinite(values).sum()} in the part that was read",
+                remedy="the checkpoint is damaged: download it again",
+            )
         return CheckpointError(
             f"the weight {role} does not fit fp16",
             location=Location(self.weights.checkpoint.source),
             seen=f"largest magnitude {np.abs(values).max():g}",
             limit=float(np.finfo(np.float16).max),
+            remedy="--residual-scale 32 (residual_scale) divides weights that write into the residual"
+            if role.endswith(WRITERS)
+            else "take a checkpoint whose weights fit fp16: the engine has no wider ones",
         )
 
     def embed(self, ids: Sequence[int], start: int) -> Array:

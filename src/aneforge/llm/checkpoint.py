@@ -109,6 +109,15 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, object]:
         CheckpointError: There is no such file, or it is not a JSON object.
     """
     place = Path(path)
+    if place.is_file() and place.suffix in (".bin", ".pt", ".pth", ".ckpt", ".safetensors"):
+        pickle = place.suffix != ".safetensors"
+        raise CheckpointError(
+            "this is a pickle, which runs code when it is read; only safetensors are read"
+            if pickle
+            else "this is a file of tensors, without settings",
+            location=Location(os.fspath(path)),
+            remedy=CONVERSION if pickle else f"name its folder, which has {CONFIG} too",
+        )
     file = place / CONFIG if place.is_dir() else place
     if not file.is_file():
         raise CheckpointError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DecoderWeights", "find_weights"]
 
+OTHER_USES = re.compile(
+    r"""rotary_emb\.inv_freq$ | \.attn\.(masked_)?bias$  # tables that older files store
+    | ^(model\.)?(mtp|visual)\.                         # drafting of more tokens, images
+    | ^lm_head\.weight$ | ^(model\.)?output\.weight$    # a head that is tied is the table of embeddings
+    """,
+    re.VERBOSE,
+)
+"""Names of tensors without which a decoder has the same logits."""
 BLOCK_ELEMENTS = 1 << 20
 """Numbers that are converted at a time: 4 MB in float32."""
 
@@ -35,6 +44,8 @@ class DecoderWeights:
     config: DecoderConfig
     sources: Mapping[str, WeightSource]
     """By role, with the names that the checkpoint has."""
+    unused: tuple[str, ...] = ()
+    """Tensors that the checkpoint has and the plan has no place for, but for those that are known to be for others."""
 
     def read(self, role: str, rows: tuple[int, int] | None = None) -> Array:
         """Return a weight in float32, or rows of it, in the shape that its role has.
@@ -104,7 +115,9 @@ def find_weights(checkpoint: Checkpoint) -> DecoderWeights:
         source = stored_source(checkpoint, located[role], adapter.prefixes, role)
         expect_shape(checkpoint, source, shape)
         sources[role] = source
-    return DecoderWeights(checkpoint, config, sources)
+    used = {name for source in sources.values() for name in source.names}
+    left = (name for name in checkpoint.tensors if name not in used and OTHER_USES.search(name) is None)
+    return DecoderWeights(checkpoint, config, sources, tuple(sorted(left)))
 
 
 def stored_source(checkpoint: Checkpoint, source: WeightSource, prefixes: tuple[str, ...], role: str) -> WeightSource:

@@ -579,12 +579,19 @@ def open_file(path: Path) -> Reader:
                 seen=str(error),
                 remedy="update the package gguf, or take a file in F16, Q8_0, Q4_0 or Q4_K",
             ) from None
-        raise CheckpointError(f"the file is damaged: {error}", location=where, remedy=DAMAGED) from None
+        raise damaged_file(path, error) from None
     except (IndexError, KeyError, OverflowError, TypeError) as error:
-        raise CheckpointError(f"the file is damaged: {error}", location=where, remedy=DAMAGED) from None
+        raise damaged_file(path, error) from None
     if reader.byte_order != "I":
         raise CheckpointError("the file has the byte order of another machine", location=where)
     return reader
+
+
+def damaged_file(path: Path, error: Exception) -> CheckpointError:
+    """Return the error for a file that the library does not read; what it met is of arrays, but for the version."""
+    seen = str(error) if "version" in str(error) else f"{path.stat().st_size:,} bytes"
+    message = "the file is damaged: it ends before its contents do, or they are not as its header says"
+    return CheckpointError(message, location=Location(os.fspath(path)), seen=seen, remedy=DAMAGED)
 
 
 def decoder_of(tensor: ReaderTensor, source: str) -> Callable[[Array], Array]:

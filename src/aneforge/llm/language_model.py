@@ -18,7 +18,7 @@ import numpy as np
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
-from aneforge.llm.architecture import expect_context
+from aneforge.llm.architecture import expect_context, longest_context
 from aneforge.llm.baked import BakedWeights
 from aneforge.llm.checkpoint import FolderCheckpoint
 from aneforge.llm.checkpoint_weights import find_weights
@@ -109,12 +109,6 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return FolderCheckpoint(local_folder(path))
 
 
-def longest_context(config: af.llm.DecoderConfig) -> int:
-    """Return the longest context that a model takes."""
-    windows = [getattr(layer.mixer, "window", None) for layer in config.layers]
-    return min([config.positions, *(one for one in windows if isinstance(one, int))])
-
-
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """What a model is made for."""
@@ -180,9 +174,10 @@ class LanguageModel:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What makes the tokens so far worse than they need to be: large errors of encodings, infinite numbers."""
+        """What makes tokens worse than they need to be: tensors without a place, large errors, infinite numbers."""
         encoding = () if self.encoded is None else self.encoded.warnings
-        return (*encoding, INFINITE) if any(program.infinite for program in self.programs) else encoding
+        infinite = (INFINITE,) if any(program.infinite for program in self.programs) else ()
+        return (*unused_tensors(self.weights.weights.unused, self.config), *encoding, *infinite)
 
     @property
     def programs(self) -> tuple[PrefillProgram | StepProgram, ...]:
@@ -467,7 +462,12 @@ class LanguageModel:
             raise GraphError("there are no tokens", remedy="give at least one, such as the token that begins a text")
         for one in tokens:
             if not 0 <= one < self.config.vocabulary:
-                raise GraphError("a token is not in the vocabulary", seen=one, limit=self.config.vocabulary - 1)
+                raise GraphError(
+                    "a token is not in the vocabulary",
+                    seen=one,
+                    limit=self.config.vocabulary - 1,
+                    remedy="the tokenizer that came with the weights gives its tokens",
+                )
         return tokens
 
     def expect_room(self, length: int) -> None:
@@ -481,7 +481,9 @@ class LanguageModel:
                 "the tokens do not fit the context",
                 seen=length,
                 limit=self.context,
-                remedy=f"load the model with context={min(length, longest_context(self.config))}",
+                remedy=f"ask for a context of {length} (--context {length}, or context={length} of load)"
+                if length <= longest_context(self.config)
+                else f"shorten the text: the model takes {longest_context(self.config)}",
             )
 
     def release(self) -> None:
@@ -498,6 +500,17 @@ class LanguageModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def unused_tensors(names: Sequence[str], config: af.llm.DecoderConfig) -> tuple[str, ...]:
+    """Return the caution about tensors of a checkpoint that the plan has no place for, if there are any."""
+    if not names:
+        return ()
+    count = "1 stored tensor has" if len(names) == 1 else f"{len(names)} stored tensors have"
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    layers = "1 layer" if len(config.layers) == 1 else f"{len(config.layers)} layers"
+    kind = f"a {config.architecture} of {layers} by these settings"
+    return (f"{count} no place in {kind}, and nothing uses them: {names[0]}{more}. Remedy: check config.json",)
 
 
 def runnable(target: TargetLike) -> af.targets.Target:

@@ -162,7 +162,8 @@ def with_windows(
     """Return a plan whose layers have the sliding windows that the settings state.
 
     `default` is the window where the file has no such setting, `switch` the setting that switches windows on, and
-    `kinds` are those of layers where the file does not list them. A window that is switched off, and one that is no
+    `kinds` are those of layers where the file does not list them. Without a switch all layers have the window, whatever
+    the file lists, as Hugging Face has it. A window that is switched off, and one that is no
     shorter than the positions, changes nothing: a note says so.
 
     Raises:
@@ -178,7 +179,8 @@ def with_windows(
     if window >= config.positions:
         note = f"the sliding window of {window} tokens covers all {config.positions} positions"
         return replace(config, notes=(*config.notes, note))
-    kinds = settings.texts("layer_types") or kinds or list_windowed_layers(config, settings, switch)
+    listed = settings.texts("layer_types") if switch is not None else ()
+    kinds = listed or kinds or list_windowed_layers(config, settings, switch)
     if len(kinds) != len(config.layers):
         raise CheckpointError(
             "layer_types must name every layer",

@@ -127,6 +127,7 @@ def rotated_width(settings: ModelSettings, stated: ModelSettings, head_width: in
             f"rotary positions turn pairs of the {head_width} elements of a head",
             location=Location(settings.source),
             seen=f"{width} elements",
+            limit="an even number of them",
         )
     return width
 

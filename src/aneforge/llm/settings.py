@@ -38,7 +38,11 @@ class ModelSettings:
             CheckpointError: It is not.
         """
         if not self.has(name):
-            raise CheckpointError(f"the setting {name!r} is missing", location=Location(self.source))
+            raise CheckpointError(
+                f"the setting {name!r} is missing",
+                location=Location(self.source),
+                remedy="take config.json from where the weights are from",
+            )
         return self.values[name]
 
     def wrong(self, name: str, expected: str) -> CheckpointError:

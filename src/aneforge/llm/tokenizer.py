@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -97,6 +98,14 @@ weights are from, or give tokens instead of a text
         """
         return self.library.decode(self.checked(tokens), skip_special_tokens=not special)
 
+    def readable(self, tokens: Iterable[int]) -> str:
+        """Return the text of tokens that a model generated: those of rows beyond the tokenizer's tokens by number.
+
+        A model may have such rows, and one that is not trained takes them as any others.
+        """
+        groups = itertools.groupby(tokens, key=lambda token: 0 <= token < self.size)
+        return "".join(self.decode(group) if known else "".join(f"<{one}>" for one in group) for known, group in groups)
+
     def stream(self, tokens: Iterable[int]) -> Iterator[str]:
         """Yield the text of tokens as they come, each piece as soon as its characters are whole.
 
@@ -148,4 +157,8 @@ def open_tokenizer(path: Path) -> LibraryTokenizer:
     try:
         return cast("LibraryTokenizer", Tokenizer.from_file(os.fspath(path)))
     except Exception as error:  # noqa: BLE001 - the library raises nothing more specific
-        raise CheckpointError(f"the tokenizer cannot be read: {error}", location=Location(os.fspath(path))) from None
+        raise CheckpointError(
+            f"the tokenizer cannot be read: {error}",
+            location=Location(os.fspath(path)),
+            remedy="copy tokenizer.json again from where the weights are from",
+        ) from None

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType] - a type of its path is open
 
+import aneforge as af
 from aneforge.errors import AneforgeError, CheckpointError, UnsupportedModelError
 from aneforge.llm.architecture import expect_context, weight_shapes
 from aneforge.llm.architectures import describe_decoder, names
@@ -173,6 +174,47 @@ def test_each_damage_is_one_error_with_its_place(damage: str, tmp_path: Path) ->
     assert str(tmp_path) in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", sorted(SMALL))
+def test_every_tensor_of_an_architecture_has_a_place(kind: str, tmp_path: Path) -> None:
+    build_reference(kind, tmp_path)
+    assert find_weights(FolderCheckpoint(tmp_path)).unused == ()
+
+
+def test_tensors_without_a_place_are_told(tmp_path: Path) -> None:
+    write_folder(tmp_path, tie_word_embeddings=True)
+    known = {f"{PREFIX}self_attn.rotary_emb.inv_freq": torch.zeros(2), "mtp.layers.0.norm.weight": torch.zeros(8)}
+    rewrite(tmp_path, lambda held: held.update(known))
+    assert af.llm.load(tmp_path, target="m1").cautions == ()
+    more = {f"{PREFIX}self_attn.q_proj.bias": torch.zeros(8)}
+    rewrite(tmp_path, lambda held: held.update(more))
+    (caution,) = af.llm.load(tmp_path, target="m1").cautions
+    assert caution.startswith("1 stored tensor has no place in a llama of 1 layer by these settings")
+    assert f"{PREFIX}self_attn.q_proj.bias. Remedy" in caution
+    more["model.layers.1.input_layernorm.weight"] = torch.zeros(8)
+    rewrite(tmp_path, lambda held: held.update(more))
+    (caution,) = af.llm.load(tmp_path, target="m1").cautions
+    assert caution.startswith("2 stored tensors have no place")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(float("nan"), "not finite numbers (got 1 in the part"), (1e9, "does not fit fp16")]
+)
+def test_weights_that_are_no_numbers_of_the_engine_are_one_error(value: float, expected: str, tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    rewrite(tmp_path, lambda held: held[f"{PREFIX}self_attn.o_proj.weight"].view(-1).__setitem__(3, value))
+    with pytest.raises(CheckpointError) as caught:
+        af.llm.load(tmp_path, target="m1").step_program()
+    assert expected in str(caught.value)
+    assert "Remedy" in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a.bin", "this is a pickle"), ("b.safetensors", "name its folder")])
+def test_a_file_of_weights_is_no_model(name: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"\x80\x04")
+    with pytest.raises(CheckpointError, match=expected):
+        af.llm.load(tmp_path / name, target="m1")
+
+
 @pytest.mark.parametrize(
     ("scaling", "positions"),
     [
@@ -237,6 +279,8 @@ EXPERTS: Mapping[str, object] = {
         ("mistral", None, {}, 32, ""),
         ("mistral", 32, {}, 32, "covers all 32 positions"),
         ("mistral", 20, {}, 20, "it changes no context up to 20"),
+        ("mistral", 20, {"layer_types": ["full_attention"]}, 20, "it changes no context up to 20"),
+        ("phi3", 20, {"layer_types": ["full_attention"]}, 20, "it changes no context up to 20"),
         ("qwen2", 20, {"use_sliding_window": False}, 32, "switched off"),
         ("qwen2", 20, {"use_sliding_window": True, "max_window_layers": 1}, 32, ""),
         ("qwen2", 20, {"use_sliding_window": True, "max_window_layers": 0}, 20, "it changes no context up to 20"),

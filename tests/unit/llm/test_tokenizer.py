@@ -81,3 +81,11 @@ def test_bad_input(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     with pytest.raises(CheckpointError, match=r"there is no tokenizer\.json"):
         TextTokenizer(folder)
+
+
+def test_rows_beyond_the_tokens_are_shown_by_number(folder: Path) -> None:
+    tokenizer = TextTokenizer(folder, 300)
+    ok = tokenizer.encode("ok", special=False)
+    assert tokenizer.readable([*ok, 257, 299, *ok]) == "ok<257><299>ok"
+    with pytest.raises(CheckpointError, match="no such token"):
+        tokenizer.decode([257])

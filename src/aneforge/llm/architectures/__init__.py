@@ -82,11 +82,11 @@ def architecture_of(settings: ModelSettings) -> Architecture:
             remedy="take the checkpoint that is not quantised; compress= encodes the weights for the engine",
         )
     if kind not in known():
-        like = nearest_names(kind, names())
+        like = ", ".join(nearest_names(kind, names()))
         raise UnsupportedModelError(
-            f"there is no adapter for the model type {kind!r}",
+            f"there is no adapter for the model type {kind!r}" + (f"; nearest: {like}" if like else ""),
             location=where,
-            limit=f"nearest: {', '.join(like)}" if like else ", ".join(names()),
+            limit=", ".join(names()),
             remedy=OTHERWISE,
         )
     return known()[kind]
