@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, Location
 from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
@@ -133,6 +133,12 @@ def run(
         typer.echo(printed.text[len(printed.shown) :])
         for note in [*lm.notes, *([str(lm.forms)] if by_ranges else []), *([str(lm.encoded)] if compress else [])]:
             typer.echo(f"note: {note}", err=True)
+        if len(printed.tokens) < tokens and len(start) + len(printed.tokens) > lm.context:
+            typer.echo(
+                f"note: the context of {lm.context} tokens is full after {len(printed.tokens)} of {tokens}; "
+                "--context asks for more",
+                err=True,
+            )
         for caution in lm.cautions:
             typer.echo(f"warning: {caution}", err=True)
 
@@ -151,7 +157,7 @@ class Printed:
         """The text of the tokens; their numbers where there is no tokenizer."""
         if self.tokenizer is None:
             return " ".join(map(str, self.tokens))
-        return self.tokenizer.decode(self.tokens)
+        return self.tokenizer.readable(self.tokens)
 
     def take(self, token: int) -> None:
         """Take the next token."""
@@ -206,7 +212,7 @@ def check(
             compress=compress,
             residual_scale=residual_scale,
             by_ranges=by_ranges,
-            text=None if text is None or tokenizer is None else tokenizer.encode(text.read_text(encoding="utf-8")),
+            text=None if text is None or tokenizer is None else tokenizer.encode(read_text(text)),
             progress=tell,
         )
     if not given.write_json(json, "llm check", found):
@@ -224,7 +230,7 @@ def show_check(found: LanguageCheck, tokenizer: TextTokenizer | None) -> None:
         print_wrapped(out, f"note: {note}")
     for one in found.targets:
         out.print()
-        made = " ".join(map(str, one.tokens)) if tokenizer is None else repr(tokenizer.decode(one.tokens))
+        made = " ".join(map(str, one.tokens)) if tokenizer is None else repr(tokenizer.readable(one.tokens))
         print_wrapped(out, f"{one.target}: {made}")
         if one.encodings is not None:
             print_wrapped(out, one.encodings, indent=2)
@@ -234,7 +240,12 @@ def show_check(found: LanguageCheck, tokenizer: TextTokenizer | None) -> None:
         if one.against_first is not None:
             print_wrapped(out, str(one.against_first), indent=2)
         if one.perplexity is not None:
-            print_wrapped(out, f"perplexity {one.perplexity:.4g}, in float32 {found.perplexity_float32:.4g}", indent=2)
+            print_wrapped(
+                out,
+                f"perplexity {one.perplexity:.4g}, in float32 {found.perplexity_float32:.4g} ({found.text:,} tokens, "
+                f"{found.window} at a time)",
+                indent=2,
+            )
     out.print()
     print_wrapped(out, ranges_text(found))
     print_wrapped(out, found.forms)
@@ -277,6 +288,7 @@ def export(
     ids: Ids = None,
     cache: Annotated[str, typer.Option(metavar="FORM", help="Form of the cache: ports, or Core ML states.")] = "ports",
     json: given.Json = None,
+    force: given.Force = False,
 ) -> None:
     """Write prefill and decode as functions of one package, over one file of weights.
 
@@ -289,16 +301,18 @@ def export(
     """
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
     from aneforge.llm.language_model import load  # noqa: PLC0415 - as above
-    from aneforge.llm.model_export import export_model  # noqa: PLC0415 - as above
+    from aneforge.llm.model_export import export_model, export_places  # noqa: PLC0415 - as above
     from aneforge.llm.prompt_lengths import LONGEST_PIECE  # noqa: PLC0415 - as above
 
-    given.refuse_json(json, model)
+    given.refuse_json(json, model, force=force)
     if by_ranges:
         expect_prompt(prompt, ids)
     elif prompt is not None or ids is not None:
         raise GraphError("a prompt does nothing in an export", remedy="give --by-ranges, which is what it is for")
     with progress("writing"):
         lm = load(model, target=target, compress=compress, context=context, residual_scale=residual_scale)
+        for place in export_places(lm, output):
+            refuse_export(place, model, force=force)
         if by_ranges:
             tokenizer = tokenizer_of(model, lm.config.vocabulary) if prompt is not None else None
             lm = lm.by_ranges(prompt_tokens(prompt, ids, tokenizer))
@@ -310,6 +324,43 @@ def export(
         typer.echo(f"{path}: {', '.join(written.functions)}")
     typer.echo(f"weights: {written.weight_bytes:,} bytes; cache: {written.cache}")
     typer.echo(written.forms)
+
+
+def refuse_export(place: Path, model: Path, *, force: bool) -> None:
+    """Refuse to write an export where files of the model or of another tool would be lost.
+
+    Raises:
+        GraphError: They would, or the place cannot be written.
+    """
+    from aneforge.commands.outputs import refuse_folder  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.own_files import refuse_foreign  # noqa: PLC0415 - as above
+    from aneforge.llm.model_export import PACKAGE  # noqa: PLC0415 - as above
+
+    package = place.suffix == PACKAGE
+    holds = () if package else ("model.mil", "weights.bin")
+    if not (package and place.is_file()):
+        refuse_folder(place, model, holds=holds)
+    refuse_foreign([place] if package else [place / name for name in holds], force=force)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        GraphError: It is not a text in UTF-8, or cannot be read.
+    """
+    where = Location(str(path))
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise GraphError(
+            "the file is not a text in UTF-8",
+            location=where,
+            seen=f"byte {error.object[error.start]:#04x} at {error.start}",
+            remedy="name a text file, or give the prompt as tokens with --ids",
+        ) from None
+    except OSError as error:
+        raise GraphError("the file cannot be read", location=where, seen=error.strerror) from None
 
 
 def expect_prompt(prompt: str | None, ids: str | None) -> None:
@@ -365,7 +416,7 @@ def prompt_tokens(prompt: str | None, ids: str | None, tokenizer: TextTokenizer 
         return [int(part) for part in parts]
     assert prompt is not None  # noqa: S101 - one of the two is given
     assert tokenizer is not None  # noqa: S101 - and a text has one
-    return tokenizer.encode(Path(prompt).read_text(encoding="utf-8") if is_file(prompt) else prompt)
+    return tokenizer.encode(read_text(Path(prompt)) if is_file(prompt) else prompt)
 
 
 def is_file(text: str) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 
 from aneforge.commands.model_and_targets import chosen_targets
 from aneforge.errors import GraphError
-from aneforge.llm.architecture import count_parameters
+from aneforge.llm.architecture import count_parameters, longest_context
 from aneforge.llm.exactness import Mathematics, perplexity
-from aneforge.llm.language_model import load
+from aneforge.llm.language_model import DEFAULT_CONTEXT, load
+from aneforge.llm.planning import read_decoder
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class LanguageCheck:
     forms: str
     """The residual's scale and the form of its norms, and why."""
     perplexity_float32: float | None
+    text: int = 0
+    """Tokens of the text whose perplexity was measured."""
+    window: int = 0
+    """How many of them are read at a time, which is as far as a prediction sees back."""
 
     @property
     def first_overflow(self) -> int | None:
@@ -96,7 +101,7 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
     if tokens < 1:
         raise GraphError("the number of tokens must be 1 or more", seen=tokens)
     places = chosen_targets(targets)
-    length = context if context is not None else len(prompt) + tokens
+    length = context if context is not None else needed_context(path, prompt, tokens, text)
     first = load(path, target=places[0].name, compress=compress, context=length, residual_scale=residual_scale)
     first = first.by_ranges(prompt) if by_ranges else first
     models = [first, *(first.for_target(place.name, compress) for place in places[1:])]
@@ -121,10 +126,20 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
         residual_scale=first.forms.residual_scale,
         forms=str(first.forms),
         perplexity_float32=perplexity(mathematics, text, window) if text else None,
+        text=len(text or ()),
+        window=window,
     )
     for model in models:
         model.release()
     return checked
+
+
+def needed_context(path: str | os.PathLike[str], prompt: Sequence[int], tokens: int, text: Sequence[int] | None) -> int:
+    """Return the context of a check for which none is given: what it generates, and as much of a text as usual."""
+    generated = len(prompt) + tokens
+    if not text:
+        return generated
+    return max(generated, min(len(text), DEFAULT_CONTEXT, longest_context(read_decoder(path)[0])))
 
 
 def check_target(

@@ -10,11 +10,12 @@ import numpy as np
 import aneforge as af
 from aneforge.callsite import keep_warnings
 from aneforge.engine.doubts import SPECIAL
-from aneforge.errors import GraphError, UnsupportedModelError
+from aneforge.errors import GraphError, NotSupportedError, UnsupportedModelError
 from aneforge.llm.architecture import DeltaNetSpec
 from aneforge.llm.graphs.causal_attention import causal_mask
 from aneforge.llm.graphs.decoder import DecoderPart, attention_width, name_after, prefill_graph, shapes_held, step_graph
 from aneforge.llm.rope import rope_tables
+from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 REMEMBERED = 16
 """Tokens after which memories are kept for a rewind, beside those of the last run."""
 
-__all__ = ["KeyValueCache", "PrefillProgram", "StepProgram", "compile_graph", "place_tokens"]
+STOPPING = (Severity.REJECT, Severity.OVERSIZE)
+
+__all__ = ["KeyValueCache", "PrefillProgram", "StepProgram", "compile_graph", "describe_refusal", "place_tokens"]
 
 
 class KeyValueCache:
@@ -105,11 +108,34 @@ def met_infinity(model: af.MultiModel) -> bool:
     return label is not None and SPECIAL.reason in label.reason
 
 
-def compile_graph(graph: af.Graph, target: TargetLike) -> tuple[af.MultiModel, tuple[str, ...]]:
-    """Compile one graph of a decoder, and return it with what was warned of, each sort once."""
-    with keep_warnings() as messages:
-        model = af.compile_multi(graph, target=target)
+def compile_graph(graph: af.Graph, target: TargetLike, what: str) -> tuple[af.MultiModel, tuple[str, ...]]:
+    """Compile one graph of a decoder, and return it with what was warned of, each sort once.
+
+    Raises:
+        NotSupportedError: The target does not run it.
+    """
+    try:
+        with keep_warnings() as messages:
+            model = af.compile_multi(graph, target=target)
+    except NotSupportedError as error:
+        raise describe_refusal(graph, target, what) or error from None
     return model, tuple(dict.fromkeys(messages))
+
+
+def describe_refusal(graph: af.Graph, target: TargetLike, what: str) -> NotSupportedError | None:
+    """Return why a target does not run a graph of a decoder, by the first rule that stops it; None without such a rule.
+
+    The lines of the package that built its operations tell the user nothing.
+    """
+    name = af.targets.resolve(target).name
+    stopping = [one for one in af.preflight(graph, target).findings if one.severity in STOPPING]
+    if not stopping:
+        return None
+    return NotSupportedError(
+        f"{what} does not run: {stopping[0].rule}: {stopping[0].message.rstrip('.')}",
+        target=name,
+        remedy="`aneforge llm plan` shows which lengths and contexts the chip takes",
+    )
 
 
 class PrefillProgram:
@@ -119,7 +145,8 @@ class PrefillProgram:
         self.tokens = tokens
         self.parts = tuple(parts)
         self.all_rows = all_rows
-        built = [compile_graph(prefill_graph(part, tokens, all_rows=all_rows), target) for part in parts]
+        what = f"a prompt of {tokens} tokens"
+        built = [compile_graph(prefill_graph(part, tokens, all_rows=all_rows), target, what) for part in parts]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
         self.infinite = False
@@ -168,7 +195,8 @@ class StepProgram:
         self.tokens, self.cache = tokens, cache
         self.config = parts[0].config
         graphs = (step_graph(part, tokens, last_row=last_row, verified=verified) for part in parts)
-        built = [compile_graph(graph, target) for graph in graphs]
+        what = f"a step of {tokens} token{'s' if tokens > 1 else ''} in a context of {cache.context}"
+        built = [compile_graph(graph, target, what) for graph in graphs]
         self.models = [model for model, _ in built]
         self.warnings = tuple(dict.fromkeys(text for _, texts in built for text in texts))
         self.infinite = False

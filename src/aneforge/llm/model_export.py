@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aneforge as af
-from aneforge.errors import GraphError, NotSupportedError, UnknownNameError
+from aneforge.errors import GraphError, UnknownNameError
+from aneforge.llm.decoder_programs import describe_refusal
 from aneforge.llm.graphs.decoder import prefill_graph, step_graph
 from aneforge.records import dataclass
-from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from aneforge.llm.graphs.decoder import DecoderPart
     from aneforge.llm.language_model import LanguageModel
 
-__all__ = ["CACHE_FORMS", "Export", "export_model"]
+__all__ = ["CACHE_FORMS", "PACKAGE", "Export", "export_model", "export_places"]
 
 CACHE_FORMS: Mapping[str, str] = {
     "ports": "keys and values are ports with shared buffers; reported as accepted by the engine's compiler",
     "states": "keys and values are states (ios18); reported as refused by the engine's compiler (error -14)",
 }
 PACKAGE = ".mlpackage"
-STOPPING = (Severity.REJECT, Severity.OVERSIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,13 @@ def export_model(
         raise UnknownNameError.of("form of the cache", cache, CACHE_FORMS)
     for length in lengths:
         if not 1 <= length <= model.context:
-            raise GraphError("a length of prefill must be from 1 to the context", seen=length, limit=model.context)
-    target, written = Path(path), list[Path]()
+            raise GraphError(
+                "a length of prefill must be from 1 to the context",
+                seen=length,
+                limit=model.context,
+                remedy="ask for a shorter prefill or a longer context",
+            )
+    target, written, places = Path(path), list[Path](), export_places(model, path)
     functions: dict[str, af.Graph] = {}
     for number, part in enumerate(model.parts):
         functions = part_functions(part, lengths, states=cache == "states")
@@ -78,7 +82,7 @@ def export_model(
             # With states, decode is for other units: the form itself is reported as refused by the engine.
             if not graph.states:
                 expect_runnable(model, name, graph)
-        place = target if len(model.parts) == 1 else target.with_stem(f"{target.stem}_{number + 1}of{len(model.parts)}")
+        place = places[number]
         if target.suffix == PACKAGE:
             written.append(af.save_mlpackage(functions, place))
         else:
@@ -88,19 +92,23 @@ def export_model(
     return Export(paths, tuple(functions), weights, cache, CACHE_FORMS[cache], str(model.forms))
 
 
+def export_places(model: LanguageModel, path: str | os.PathLike[str]) -> list[Path]:
+    """Return where the chunks of a model are written."""
+    target, count = Path(path), len(model.parts)
+    if count == 1:
+        return [target]
+    return [target.with_stem(f"{target.stem}_{number}of{count}") for number in range(1, count + 1)]
+
+
 def expect_runnable(model: LanguageModel, function: str, graph: af.Graph) -> None:
     """Check that the target runs a function as it is written.
 
     Raises:
         NotSupportedError: An operation is rejected there, or too large.
     """
-    stopping = [one for one in af.preflight(graph, model.target).findings if one.severity in STOPPING]
-    if stopping:
-        raise NotSupportedError(
-            f"{function} does not run: {stopping[0].rule}: {stopping[0].message.rstrip('.')}",
-            target=model.target.name,
-            remedy="`aneforge llm plan` shows which lengths and contexts the chip takes",
-        )
+    refusal = describe_refusal(graph, model.target, function)
+    if refusal is not None:
+        raise refusal
 
 
 def part_functions(part: DecoderPart, lengths: Sequence[int], *, states: bool) -> dict[str, af.Graph]:

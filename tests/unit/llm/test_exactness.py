@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 
 import aneforge as af
@@ -175,6 +176,11 @@ def test_what_the_target_does_not_run_is_not_exported(tmp_path: Path) -> None:
         export_model(long, tmp_path / "x.mlpackage", lengths=(8,))
     assert "decode does not run: ANE-EXTENT-001" in str(caught.value)
     assert not (tmp_path / "x.mlpackage").exists()
+    with af.llm.load(tmp_path, target="m1", context=17000) as long, pytest.raises(NotSupportedError) as caught:
+        long.step_program()
+    message = "a step of 1 token in a context of 17000 does not run: ANE-EXTENT-001"
+    assert message in str(caught.value)
+    assert ".py" not in str(caught.value)
 
 
 def test_run_check_and_export_at_the_command_line(
@@ -198,6 +204,75 @@ def test_run_check_and_export_at_the_command_line(
     assert "a prompt does nothing in an export" in capsys.readouterr().err
 
 
+def test_an_export_overwrites_only_what_was_made_here(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = ["llm", "export", str(folder), "-t", "m1", "--context", "8", "--length", "4", "-o"]
+    other, package = tmp_path / "other", tmp_path / "other.mlpackage"
+    for place in (other, package):
+        place.mkdir()
+        (place / "weights.bin").write_text("of another tool", encoding="utf-8")
+        assert run([*export, str(place)]) == 2
+        assert "does not look like a file that aneforge made" in capsys.readouterr().err
+        assert (place / "weights.bin").read_text(encoding="utf-8") == "of another tool"
+    assert run([*export, str(other), "--force"]) == 0
+    assert run([*export, str(other)]) == 0
+    assert run([*export, str(folder)]) == 2
+    assert "the model itself would be overwritten" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert run([*export, str(tmp_path / "file")]) == 2
+    assert f"at {tmp_path / 'file'}: the folder cannot be made" in capsys.readouterr().err
+
+
+def test_an_answer_that_ends_with_the_context_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["llm", "run", str(folder), "-t", "m1", "--ids", "1,2", "--context", "5"]
+    assert run([*common, "--tokens", "9"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.split()) == 4
+    assert "the context of 5 tokens is full after 4 of 9" in shown.err
+    assert run([*common, "--tokens", "4"]) == 0
+    assert "is full" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--prompt", "--text"])
+def test_a_file_that_is_no_text_is_one_error(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_reference("llama", tmp_path)
+    write_tokenizer(tmp_path)
+    (tmp_path / "image").write_bytes(b"\x89PNG\xff")
+    command = ["run"] if option == "--prompt" else ["check", "--ids", "1", "--tokens", "1"]
+    assert run(["llm", command[0], str(tmp_path), "-t", "m1", *command[1:], option, str(tmp_path / "image")]) == 2
+    assert "the file is not a text in UTF-8 (got byte 0x89 at 0)" in capsys.readouterr().err
+
+
+def test_the_perplexity_of_a_text_sees_as_far_back_as_usual(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_reference("llama", tmp_path)
+    write_tokenizer(tmp_path)
+    (tmp_path / "text").write_text("a b " * 40, encoding="utf-8")
+    common = [
+        "llm",
+        "check",
+        str(tmp_path),
+        "-t",
+        "m1",
+        "--ids",
+        "1",
+        "--tokens",
+        "1",
+        "--text",
+        str(tmp_path / "text"),
+    ]
+    assert run(common) == 0
+    assert "(80 tokens, 80 at a time)" in " ".join(capsys.readouterr().out.split())
+    assert run([*common, "--context", "32"]) == 0
+    assert "(80 tokens, 32 at a time)" in " ".join(capsys.readouterr().out.split())
+
+
+def write_tokenizer(folder: Path) -> None:
+    library = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, "?"))
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    library.save(str(folder / "tokenizer.json"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -207,6 +282,7 @@ def test_run_check_and_export_at_the_command_line(
         (["--prompt", "a text"], "tokenizer.json"),
         (["--ids", "1", "--context", "999"], "limit 128"),
         (["--ids", "160"], "not in the vocabulary"),
+        (["--ids", "1,2,3", "--context", "2"], "ask for a context of 3 (--context 3"),
         (["--ids", "1", "--residual-scale", "3"], "must be a power of two"),
         (["--ids", "1", "--residual-scale", "0"], "must be a power of two"),
         (["--ids", "1", "-t", "m9"], "does not run"),
