@@ -14,7 +14,7 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, ProgramFileError
-from aneforge.ops.constant import Dense, Int8Affine
+from aneforge.ops.constant import Constant, Dense, Int8Affine
 from aneforge.runtime import building
 from aneforge.runtime import compile as compiling
 from aneforge.runtime.options import Options
@@ -137,6 +137,22 @@ def test_an_entry_leaves_out_the_codes_of_the_graph(cache_folder: Path, builds: 
         assert np.shares_memory(held.quantized, weight.quantized)
     assert len(builds) == 1
     assert entries(cache_folder)[0].stat().st_size < codes.nbytes
+
+
+def test_programs_that_are_found_share_what_the_compiler_made_of_weights(builds: list[str]) -> None:
+    codes = np.random.default_rng(0).integers(-127, 128, (64, 256)).astype(np.int8)
+    weight = Int8Affine(codes, np.full(64, 2**-8, np.float16))
+
+    def folded(rows: int) -> Constant:
+        program = af.compile(af.input((rows, 256), max_abs=1.0).linear(weight), target="m1").program
+        (held,) = (one for one in program.constants.values() if one.nbytes > 1000)
+        assert isinstance(held, Dense)
+        return held
+
+    assert [folded(rows).nbytes for rows in (1, 2)] == [2 * codes.size] * 2
+    first, second = folded(1), folded(2)
+    assert np.shares_memory(first.dense(), second.dense())
+    assert len(builds) == 2
 
 
 def test_an_entry_is_no_program_for_who_does_not_have_the_weights(cache_folder: Path) -> None:

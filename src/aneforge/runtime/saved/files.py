@@ -37,7 +37,7 @@ from aneforge.graph.convert import SuppliedInput
 from aneforge.ops.table import find_op
 from aneforge.ops.types import DTYPES, TensorType
 from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
-from aneforge.runtime.saved.known_constants import NOTHING_KNOWN
+from aneforge.runtime.saved.known_constants import NOTHING_KNOWN, SHARED
 from aneforge.runtime.saved.records import (
     CautionRecord,
     ConstantRecord,
@@ -98,6 +98,7 @@ def write_content(file: BinaryIO, program: Program, facts: ModelFacts, known: Kn
     """Write the whole content of a file."""
     text = program_text(program).encode()
     constants = program.constants
+    SHARED.update({constant.digest: constant for constant in constants.values()})
     made = header_of(program, facts, text, constants, known)
     header = msgspec.json.encode(made)
     file.write(PREFIX.pack(MAGIC, VERSION, len(header), hashlib.sha256(header).digest()))
@@ -253,13 +254,16 @@ def program_of(header: Header, body: Array, known: KnownArrays) -> tuple[Program
     text = body[: header.text.nbytes].tobytes()
     if hashlib.sha256(text).hexdigest() != header.text.sha256:
         raise build_damaged_error("its text is not the one that was written")
+    shared = known.shared(text.decode(errors="replace"))
     constants = {
-        record.symbol: constant_of(record, {part.name: find_part(part, body, known) for part in record.parts})
+        record.symbol: shared.get(record.symbol)
+        or constant_of(record, {part.name: find_part(part, body, known) for part in record.parts})
         for record in header.constants
     }
     try:
         program = of_chip(parse_program(text.decode(), constants), header.chip)
         facts = facts_of(header.facts)
+        SHARED.update({constant.digest: constant for constant in constants.values()})  # which the text confirmed
     except UnknownNameError as error:
         raise ProgramFileError(
             f"this version of the package ({__version__}) does not know what version {header.made_by} wrote: "

@@ -1,15 +1,18 @@
-"""Arrays that an entry of the cache leaves out, because whoever looks it up has them: those of the graph's constants.
+"""Constants that are in memory already: what an entry of the cache leaves out, and what programs of one process share.
 
 Weights are most of a program. An entry is looked up by its graph, whose weights are in memory then. The program takes
-them where they lie, whole or in parts: neither the disk nor the memory has them once more for every program.
+them where they lie, whole or in parts: neither the disk nor the memory has them once more for every program. Weights
+that the compiler made, such as encoded ones that it folded, are in the entry; programs that have the same share them.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,9 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.graph.graph import Graph
+    from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
 
-__all__ = ["NOTHING_KNOWN", "KnownArrays"]
+__all__ = ["NOTHING_KNOWN", "SHARED", "KnownArrays"]
+
+SHARED: WeakValueDictionary[str, Constant] = WeakValueDictionary()
+"""Constants of programs that were read or written, by their hashes, as long as somebody has them."""
+STATED = re.compile(r"^ *constant @(\S+) : .* sha256:([0-9a-f]{64})$", re.MULTILINE)
 
 
 class KnownArrays:
@@ -36,8 +44,16 @@ class KnownArrays:
     ([[2, 3], [4, 5]], None)
     """
 
-    def __init__(self, by_name: Mapping[str, Array]) -> None:
+    def __init__(self, by_name: Mapping[str, Array], *, share: bool = True) -> None:
         self.by_name = by_name
+        self.share = share
+        """Whether constants of other programs are taken too; a file that stands by itself is read and checked whole."""
+
+    def shared(self, text: str) -> Mapping[str, Constant]:
+        """Return constants of other programs, by the symbols of a program's text, which has their hashes."""
+        stated: list[tuple[str, str]] = STATED.findall(text) if self.share else []
+        found = ((symbol, SHARED.get(digest)) for symbol, digest in stated)
+        return {symbol: constant for symbol, constant in found if constant is not None}
 
     @classmethod
     def of(cls, graph: Graph) -> KnownArrays:
@@ -77,5 +93,5 @@ class KnownArrays:
         return whole.reshape(-1).view(np.uint8)[begin : begin + length].view(element).reshape(shape)
 
 
-NOTHING_KNOWN = KnownArrays({})
+NOTHING_KNOWN = KnownArrays({}, share=False)
 """For a file that stands by itself."""
