@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +15,8 @@ from aneforge.errors import GraphError, Location
 from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from aneforge.commands.language_models import LanguageCheck
     from aneforge.llm.tokenizer import TextTokenizer
 
@@ -94,8 +99,7 @@ def run(
 
     aneforge llm run ./Qwen3-0.6B -t {new} --ids 785,6722 --tokens 8
     """
-    from aneforge.cli.waiting import bar  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.llm.language_model import load  # noqa: PLC0415 - as above
+    from aneforge.llm.language_model import load  # noqa: PLC0415 - loaded when it is needed
     from aneforge.llm.token_sampling import Sampling  # noqa: PLC0415 - as above
 
     given.refuse_json(json, model)
@@ -106,18 +110,9 @@ def run(
     start = prompt_tokens(prompt, ids, tokenizer)
     lm = lm.by_ranges(start) if by_ranges else lm
     printed = Printed(tokenizer, live=stream and json is None)
-    with bar(f"decoding on {lm.label}", "tokens") as tell:
-
-        def take(token: int) -> None:
-            printed.take(token)
-            tell(len(printed.tokens), tokens)
-
-        lm.generate(
-            start,
-            max_new_tokens=tokens,
-            sampling=sampling,
-            on_token=printed.take if printed.live else take,
-        )
+    waiting = watch_stream if printed.live else watch_tokens
+    with waiting(lm.label, printed, tokens) as take:
+        lm.generate(start, max_new_tokens=tokens, sampling=sampling, on_token=take)
     answer = {
         "model": str(model),
         "target": lm.label,
@@ -130,7 +125,8 @@ def run(
         "text": None if tokenizer is None else printed.text,
     }
     if not given.write_json(json, "llm run", answer):
-        typer.echo(printed.text[len(printed.shown) :])
+        if not printed.ended:
+            typer.echo(printed.rest())
         for note in [*lm.notes, *([str(lm.forms)] if by_ranges else []), *([str(lm.encoded)] if compress else [])]:
             typer.echo(f"note: {note}", err=True)
         if len(printed.tokens) < tokens and len(start) + len(printed.tokens) > lm.context:
@@ -151,6 +147,8 @@ class Printed:
         self.live = live
         self.tokens: list[int] = []
         self.shown = ""
+        self.ended = False
+        """Whether all of it was shown."""
 
     @property
     def text(self) -> str:
@@ -159,6 +157,11 @@ class Printed:
             return " ".join(map(str, self.tokens))
         return self.tokenizer.readable(self.tokens)
 
+    def rest(self) -> str:
+        """Return what was not shown yet, for the last time."""
+        self.ended = True
+        return self.text[len(self.shown) :]
+
     def take(self, token: int) -> None:
         """Take the next token."""
         self.tokens.append(token)
@@ -166,6 +169,47 @@ class Printed:
             text = self.text
             typer.echo(text[len(self.shown) :], nl=False)
             self.shown = text
+
+
+@contextmanager
+def watch_tokens(label: str, printed: Printed, count: int) -> Generator[Callable[[int], object]]:
+    """Show on a terminal how many tokens there are, while they are generated and not shown."""
+    from aneforge.cli.waiting import bar  # noqa: PLC0415 - loaded when it is needed
+
+    with bar(f"decoding on {label}", "tokens") as tell:
+
+        def take(token: int) -> None:
+            printed.take(token)
+            tell(len(printed.tokens), count)
+
+        yield take
+
+
+@contextmanager
+def watch_stream(label: str, printed: Printed, count: int) -> Generator[Callable[[int], object]]:
+    """Show on a terminal that the prompt is read, until the first token is shown, and at last how fast they came.
+
+    A bar beside the text would erase it: both have the same line.
+    """
+    from aneforge.cli.waiting import Progress  # noqa: PLC0415 - loaded when it is needed
+
+    reading = Progress(f"reading the prompt on {label}")
+    times: list[float] = []
+
+    def take(token: int) -> None:
+        reading.end()
+        times.append(perf_counter())
+        printed.take(token)
+
+    try:
+        yield take
+    finally:
+        reading.end()
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None where closed
+    if len(times) > 1 and on_terminal:
+        rate = (len(times) - 1) / (times[-1] - times[0])
+        typer.echo(printed.rest())
+        typer.echo(f"{len(times)} of at most {count} tokens, {rate:.3g} tokens/s", err=True)
 
 
 def check(

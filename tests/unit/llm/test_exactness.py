@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -222,6 +224,26 @@ def test_an_export_overwrites_only_what_was_made_here(
     (tmp_path / "file").touch()
     assert run([*export, str(tmp_path / "file")]) == 2
     assert f"at {tmp_path / 'file'}: the folder cannot be made" in capsys.readouterr().err
+
+
+def test_nothing_erases_tokens_that_are_shown_on_a_terminal(
+    folder: Path, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert run(["llm", "run", str(folder), "-t", "m1", "--ids", "3,5,7,11", "--tokens", "4", "--stream"]) == 0
+    shown = screen.getvalue()
+    tokens = model.generate(PROMPT, max_new_tokens=4)
+    text = " ".join(map(str, tokens)) + "\n"
+    assert text in shown
+    assert "\x1b[2K" not in shown[shown.index(text) :]
+    assert re.search(r"\n4 of at most 4 tokens, [\d.e+]+ tokens/s\n$", shown)
 
 
 def test_an_answer_that_ends_with_the_context_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
