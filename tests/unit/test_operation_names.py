@@ -36,6 +36,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "engine/crop.py:FOR_TARGET",
         "engine/cuda/device_operations.py:Operations",
         "engine/cuda/device_operations.py:TABLED",
+        "engine/cuda/integer_layers.py:OF_INTEGERS",
         "engine/cuda/primitives.py:COMPARISONS",
         "engine/cuda/primitives.py:PAIRS",
         "engine/doubts.py:CHOICES_AMONG_ZEROS",
