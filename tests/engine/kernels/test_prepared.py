@@ -237,3 +237,24 @@ def test_operands_are_read_anew_unless_nobody_can_write_to_them() -> None:
     constant.flags.writeable = False
     for _ in range(2):
         assert ready(images, constant, PLAIN)[0].tolist() == [[[[4.0] * 3]] * 2]
+
+
+@needs_kernels
+@pytest.mark.parametrize("shape", [(2, 3, 5), (2, 3, 4, 5)], ids=["width", "height and width"])
+@pytest.mark.parametrize("taps", [1, 3])
+def test_convolutions_of_images_that_do_not_lie_side_by_side(shape: tuple[int, ...], taps: int) -> None:
+    """Transposed, mirrored, broadcast and every second one: what is read where it is has the bits of a copy."""
+    generator = np.random.default_rng(len(shape) + taps)
+    weight = generator.standard_normal((4, shape[1], *(taps,) * (len(shape) - 2))).astype(np.float16)
+    ready = ready_convolution(shape, weight.shape, {}, After(), winograd=False)
+    assert ready is not None
+    wide = generator.standard_normal((*shape[:-1], 2 * shape[-1])).astype(np.float16)
+    turned = generator.standard_normal(shape[::-1]).astype(np.float16).transpose()
+    for images in (
+        wide[..., ::2],
+        np.flip(wide[..., : shape[-1]], -1),
+        turned,
+        np.broadcast_to(wide[:1, ..., :1], shape),
+    ):
+        found, _ = ready(images, weight, PLAIN)
+        assert found.tobytes() == ready(np.ascontiguousarray(images), weight, PLAIN)[0].tobytes()

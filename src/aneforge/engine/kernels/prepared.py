@@ -124,12 +124,14 @@ def results(shape: Shape, order: Shape | None) -> tuple[npt.NDArray[np.uint16], 
 class Operand:
     """The bits of an operand and where they lie; those of a constant, which nobody can write to, are found once."""
 
-    __slots__ = ("known", "operation", "shape")
+    __slots__ = ("known", "operation", "shape", "strided")
 
-    def __init__(self, operation: str, shape: Shape | None = None) -> None:
+    def __init__(self, operation: str, shape: Shape | None = None, *, strided: bool = False) -> None:
         self.operation = operation
         self.shape = shape
         """Which shape its bits are given; None for its own."""
+        self.strided = strided
+        """One that has this shape is read where it lies, whatever its strides."""
         self.known: tuple[Array, Bits, ctypes.c_void_p] | None = None
 
     def find(self, given: Array) -> tuple[Bits, ctypes.c_void_p]:
@@ -137,7 +139,7 @@ class Operand:
         known = self.known
         if known is None or known[0] is not given:
             bits = bits_of(self.operation, given)
-            if self.shape is not None:
+            if self.shape is not None and not (self.strided and bits.shape == self.shape):
                 bits = np.ascontiguousarray(bits).reshape(self.shape)
             known = (given, bits, address(bits))
             if not given.flags.writeable and np.may_share_memory(bits, given):  # a copy would grow old
@@ -225,7 +227,8 @@ def ready_matmul(
         return None
     start = None if after.start is None else row_numbers(golden.bias_operand(after.start), shape[-2])
     gain, offset = row_numbers(after.gain, shape[-2]), row_numbers(after.offset, shape[-2])
-    return ReadyMatmul(shape, depth, after, start, gain, offset, Operand("matmul", left), Operand("matmul", right))
+    first, second = (Operand("matmul", one, strided=True) for one in (left, right))
+    return ReadyMatmul(shape, depth, after, start, gain, offset, first, second)
 
 
 def ready_convolution(x: Shape, weight: Shape, window: Window, after: After, *, winograd: bool) -> Run | None:

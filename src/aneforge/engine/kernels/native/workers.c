@@ -146,8 +146,10 @@ void in_parallel(int32_t threads, work body, void *context) {
     closed = false;
     current_body = body;
     current_context = context;
-    __atomic_store_n(&call_number, call_number + 1, __ATOMIC_RELEASE);
-    if (workers > 1) pthread_cond_broadcast(&called);
+    if (workers > 1) { /* else nobody is called: who looks for a call would take this one for it, and sleep */
+        __atomic_store_n(&call_number, call_number + 1, __ATOMIC_RELEASE);
+        pthread_cond_broadcast(&called);
+    }
     pthread_mutex_unlock(&guard);
     body(context, 0);
     if (workers > 1) {
