@@ -91,9 +91,10 @@ static void map_results(const struct plan *plan, int64_t *seen, uint16_t *halves
         }
     for (int64_t i = 0; i < count && behind->table; i++) halves[i] = behind->table[halves[i]];
     if (!behind->seen) return;
+    if (behind->table) after = 0;
     for (int64_t i = 0; i < count && behind->table; i++) {
         const uint16_t magnitude = halves[i] & 0x7FFFu;
-        after = magnitude > after || i == 0 ? magnitude : after;
+        after = magnitude > after ? magnitude : after;
     }
     note(&seen[ANEFORGE_LARGEST_BEFORE], largest);
     seen[ANEFORGE_ZEROS_BEFORE] |= (least == 0) | (least_turned == 0) << 1;
