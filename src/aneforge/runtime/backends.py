@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from aneforge.analysis.routes import standing_of
 from aneforge.errors import BackendUnavailableError, GraphTypeError, UnknownNameError
 from aneforge.records import dataclass
-from aneforge.runtime.chaining.chaining_study import ENTITLEMENT
 from aneforge.runtime.executables import HalfPrecisionReference, MathematicalReference, SoftwareEngine
 
 if TYPE_CHECKING:
@@ -136,7 +135,6 @@ class UnavailableBackend:
 
 
 GPU_BASELINE = "it keeps programs on the GPU: a baseline for comparisons, not a way to the Neural Engine"
-PATH_B = f"it needs the entitlement {ENTITLEMENT}, which no third-party process is given"
 
 SOFTWARE: tuple[SoftwareBackend, ...] = (
     SoftwareBackend("software", "software engine: the engine's arithmetic, bit for bit where known", SoftwareEngine),
@@ -151,7 +149,8 @@ SOFTWARE: tuple[SoftwareBackend, ...] = (
 @cache
 def list_known_backends() -> tuple[Backend, ...]:
     """Return every backend that is known, the default first."""
-    from aneforge.runtime.dispatch.coreml import CoreMlBackend  # noqa: PLC0415 - few programs leave this process
+    from aneforge.runtime.chaining.chaining_study import ENTITLEMENT  # noqa: PLC0415 - few programs leave this process
+    from aneforge.runtime.dispatch.coreml import CoreMlBackend  # noqa: PLC0415 - as above
     from aneforge.runtime.dispatch.doors import (  # noqa: PLC0415 - as above
         SERVES,
         DeviceDoor,
@@ -167,7 +166,12 @@ def list_known_backends() -> tuple[Backend, ...]:
         DeviceDoor("in_memory_model", "_ANEInMemoryModel (Path A), on the Neural Engine", in_memory_model_device),
         UnavailableBackend("mpsgraph", "MPSGraph, on the GPU", "MetalPerformanceShadersGraph", GPU_BASELINE),
         CoreMlBackend(),
-        UnavailableBackend("path_b", "_ANEChainingRequest and _ANESharedEvents (Path B)", None, PATH_B),
+        UnavailableBackend(
+            "path_b",
+            "_ANEChainingRequest and _ANESharedEvents (Path B)",
+            None,
+            f"it needs the entitlement {ENTITLEMENT}, which no third-party process is given",
+        ),
     )
 
 

@@ -28,7 +28,6 @@ from aneforge.runtime.backends import SoftwareBackend, choose_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepare_graph
 from aneforge.runtime.executables import RunsMany
 from aneforge.runtime.facts import Caution, give_warnings
-from aneforge.runtime.gpu import CudaBackend
 from aneforge.runtime.hazards import (
     dispatch_cautions,
     oversize_text,
@@ -159,7 +158,7 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
         expect_no_risk(precision, resolved)
     give_warnings(precision)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
-    fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend | CudaBackend)
+    fresh = options.build_dir is not None or not takes_programs(chosen)
     program, facts, built = build_or_find(graph, place, options, fresh=fresh)
     floor = dispatch_cautions(program)
     give_warnings(floor)
@@ -185,6 +184,15 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     if options.strict:
         expect_on_device(model)
     return model
+
+
+def takes_programs(backend: Backend) -> bool:
+    """Return whether a backend runs the program itself, so that one from the cache is enough."""
+    if isinstance(backend, SoftwareBackend):
+        return True
+    from aneforge.runtime.gpu import CudaBackend  # noqa: PLC0415 - few programs leave this process
+
+    return isinstance(backend, CudaBackend)
 
 
 def expect_on_device(model: AnyModel) -> None:
