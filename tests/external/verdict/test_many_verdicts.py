@@ -8,29 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from tabulate import tabulate
 
-from verdict_tools import ROWS, ask, disagreements, draw_graph, target_of
+from verdict_batches import ask_batch
+from verdict_tools import ROWS
 
 FOLDER = Path(__file__).parent
 GRAPHS = 10_000
 AT_A_TIME = 500
-
-
-def judged(first: int) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
-    """Ask about some graphs: count them by row and origin, and name the first graph of every disagreement."""
-    rows: Counter[tuple[str, str]] = Counter()
-    wrong: dict[str, int] = {}
-    for seed in range(first, first + AT_A_TIME):
-        origin, graph = draw_graph(seed)
-        found = ask(graph, target_of(seed))
-        rows[found.row, origin.split()[0]] += 1
-        for one in disagreements(found):
-            wrong.setdefault(one, seed)
-    return rows, wrong
 
 
 def test_every_door_gives_the_same_row(request: pytest.FixtureRequest) -> None:
@@ -38,8 +28,8 @@ def test_every_door_gives_the_same_row(request: pytest.FixtureRequest) -> None:
         pytest.skip("a sweep of many minutes: make test-external runs it, tests/unit/test_one_verdict.py a small part")
     rows: Counter[tuple[str, str]] = Counter()
     wrong: dict[str, int] = {}
-    with ProcessPoolExecutor(2) as pool:
-        for some, others in pool.map(judged, range(0, GRAPHS, AT_A_TIME)):
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:  # a process that has used the runtime is not forked
+        for some, others in pool.map(partial(ask_batch, count=AT_A_TIME), range(0, GRAPHS, AT_A_TIME)):
             rows += some
             wrong = {**others, **wrong}
     origins = sorted({origin for _, origin in rows})
