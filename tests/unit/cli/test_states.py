@@ -66,7 +66,7 @@ def test_every_command_takes_a_model_with_states(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compile", "kept/model.mil", "-t", "m4", "--emit", "netplist"], "a description has no key for what is kept"),
+        (["compile", "kept/model.mil", "-t", "m4", "--emit", "netplist"], "a description has no key for tensors that"),
         (["reduce", "kept/model.mil", "--keep", "nan m4"], "Its states were treated as inputs"),
         (["run", "kept/model.mil", "-t", "m4", "--inputs", "bad.npz"], "input 'cache' has the wrong shape"),
     ],

@@ -272,7 +272,7 @@ def test_forms_that_are_refused(tensor: Tensor, message: str) -> None:
 
 def test_a_state_is_refused() -> None:
     total = af.state("total", (1, 2))
-    with pytest.raises(NotSupportedError, match="a description has no key for what is kept between runs"):
+    with pytest.raises(NotSupportedError, match="a description has no key for tensors that are kept between runs"):
         netplist(Graph({"y": total + 1.0}, {"total": total + 1.0}))
 
 
