@@ -35,14 +35,14 @@ __all__ = [
     "Targets",
     "Verbose",
     "Workers",
-    "buckets_given",
-    "budgets_given",
-    "level_given",
-    "magnitudes_given",
+    "parse_buckets",
+    "parse_budgets",
+    "parse_level",
+    "parse_magnitudes",
+    "parse_shapes",
+    "parse_targets",
     "read_arrays",
     "refuse_json",
-    "shapes_given",
-    "targets_given",
     "write_json",
 ]
 
@@ -165,7 +165,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons in full.")]
 
 
-def targets_given(texts: Sequence[str] | None) -> list[str] | None:
+def parse_targets(texts: Sequence[str] | None) -> list[str] | None:
     """Return names of targets, or nothing where none is given."""
     return list(texts) if texts else None
 
@@ -179,10 +179,10 @@ def shape_texts(texts: Sequence[str] | None) -> list[str]:
     return [part for text in texts or () for part in NEXT_NAME.split(text)]
 
 
-def shapes_given(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]] | None:
+def parse_shapes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]] | None:
     """Return lengths and shapes by name.
 
-    >>> shapes_given(["batch=2", "image=1,3,8,8"])
+    >>> parse_shapes(["batch=2", "image=1,3,8,8"])
     {'batch': 2, 'image': (1, 3, 8, 8)}
 
     Raises:
@@ -201,10 +201,10 @@ def shapes_given(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]
     return found or None
 
 
-def buckets_given(texts: Sequence[str] | None) -> list[list[str]]:
+def parse_buckets(texts: Sequence[str] | None) -> list[list[str]]:
     """Return the shapes of every check: a name with several lengths, separated by colons, stands for one check of each.
 
-    >>> buckets_given(["batch=1", "tokens=32:128"])
+    >>> parse_buckets(["batch=1", "tokens=32:128"])
     [['batch=1', 'tokens=32'], ['batch=1', 'tokens=128']]
     """
     choices: list[list[str]] = []
@@ -214,10 +214,10 @@ def buckets_given(texts: Sequence[str] | None) -> list[list[str]]:
     return [list(chosen) for chosen in itertools.product(*choices)]
 
 
-def magnitudes_given(texts: Sequence[str] | None) -> dict[str, tuple[float, float] | float]:
+def parse_magnitudes(texts: Sequence[str] | None) -> dict[str, tuple[float, float] | float]:
     """Return the largest magnitudes of inputs by name.
 
-    >>> magnitudes_given(["image=4"])
+    >>> parse_magnitudes(["image=4"])
     {'image': 4.0}
 
     Raises:
@@ -270,10 +270,10 @@ def write_json(path: Path | None, command: str, answer: object, *, ok: bool = Tr
     return False
 
 
-def level_given(text: str | None) -> str | int | None:
+def parse_level(text: str | None) -> str | int | None:
     """Return a level of optimisation: a number, or a word.
 
-    >>> level_given("1"), level_given("max"), level_given(None)
+    >>> parse_level("1"), parse_level("max"), parse_level(None)
     (1, 'max', None)
     """
     return int(text) if text is not None and text.isdecimal() else text
@@ -290,10 +290,10 @@ NEXT_NAME = re.compile(r",(?=[^,=]*=)")
 AMOUNT = re.compile(r"([0-9.]+) ?([a-zµ]*)")
 
 
-def budgets_given(option: str, texts: Sequence[str] | None) -> list[Budget]:
+def parse_budgets(option: str, texts: Sequence[str] | None) -> list[Budget]:
     """Return budgets: an amount for all targets, or with the name of one before it.
 
-    >>> [(one.target, one.limit) for one in budgets_given("max-latency", ["1.5ms"])]
+    >>> [(one.target, one.limit) for one in parse_budgets("max-latency", ["1.5ms"])]
     [(None, 1500.0)]
 
     Raises:

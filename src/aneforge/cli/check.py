@@ -230,13 +230,13 @@ def check(
         min_native,
         None if evidence is None else evidence_word(evidence),
         (
-            *given.budgets_given(MAX_LATENCY, max_latency),
-            *given.budgets_given(MAX_MEMORY, max_memory),
-            *given.budgets_given(MIN_EXACT, min_exact),
+            *given.parse_budgets(MAX_LATENCY, max_latency),
+            *given.parse_budgets(MAX_MEMORY, max_memory),
+            *given.parse_budgets(MIN_EXACT, min_exact),
         ),
     )
     known = load_report(baseline) if baseline is not None else None
-    buckets = given.buckets_given(shape)
+    buckets = given.parse_buckets(shape)
     if len(buckets) > 1 and named:
         raise GraphError(
             "a file holds the report for one length", seen=shape, remedy="run the command once for each length"
@@ -244,20 +244,20 @@ def check(
     options = CheckOptions(
         function=function,
         samples=given.read_arrays(inputs) if inputs is not None else None,
-        ranges=given.magnitudes_given(max_abs),
+        ranges=given.parse_magnitudes(max_abs),
         deep=deep or ("saturation" in words and inputs is None and not max_abs),
         placement=placement,
         path=path,
         rescale=rescale,
         tasks=html is not None,
-        opt=given.level_given(opt),
+        opt=given.parse_level(opt),
         compress=compress,
     )
     tasks = [
         CheckTask(
             model,
-            given.targets_given(target),
-            replace(options, shapes=given.shapes_given(bucket), name=bucket_name(model, bucket, buckets)),
+            given.parse_targets(target),
+            replace(options, shapes=given.parse_shapes(bucket), name=bucket_name(model, bucket, buckets)),
         )
         for model in models
         for bucket in buckets

@@ -98,7 +98,7 @@ def compare(
     values = given.read_arrays(inputs) if inputs is not None else None
     expected = given.read_arrays(expect) if expect is not None else None
     tolerance = Tolerance(atol or 0.0, rtol or 0.0) if atol is not None or rtol is not None else None
-    shapes = given.shapes_given(shape)
+    shapes = given.parse_shapes(shape)
     with progress("comparing"):
         found = compare_targets(
             model,

@@ -66,7 +66,7 @@ def show_model(name: str, target: list[str] | None, *, most: int, verbose: bool)
     from aneforge.report.gate import outcome  # noqa: PLC0415 - as above
 
     with progress() as tell:
-        (report,) = demonstrated(name, given.targets_given(target), progress=tell)
+        (report,) = demonstrated(name, given.parse_targets(target), progress=tell)
     show_report(report, outcome(report), most=most, verbose=verbose, command="demo")
 
 

@@ -189,7 +189,7 @@ def watch_tokens(label: str, printed: Printed, count: int) -> Generator[Callable
 def watch_stream(label: str, printed: Printed, count: int) -> Generator[Callable[[int], object]]:
     """Show on a terminal that the prompt is read, until the first token is shown, and at last how fast they came.
 
-    A bar beside the text would erase it: both have the same line.
+    A bar next to the text would erase it: both are on the same line.
     """
     from aneforge.cli.waiting import Progress  # noqa: PLC0415 - loaded when it is needed
 
@@ -249,7 +249,7 @@ def check(
     with progress("loading") as tell:
         found = check_language_model(
             model,
-            given.targets_given(target),
+            given.parse_targets(target),
             start,
             tokens=tokens,
             context=context,

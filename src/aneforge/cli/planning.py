@@ -92,7 +92,7 @@ def plan(
         refuse_output(html, model, force=force)
     found = plan_decoder(
         model,
-        chosen_targets(given.targets_given(target)),
+        chosen_targets(given.parse_targets(target)),
         contexts=None if context is None else numbers("--context", context),
         lengths=numbers("--lengths", lengths),
         prompt=prompt,

@@ -110,8 +110,8 @@ def compile_(
     from aneforge.commands.compiling import CompileTask  # noqa: PLC0415 - as above
     from aneforge.commands.preparing import Preparation  # noqa: PLC0415 - as above
 
-    shapes = given.shapes_given(shape)
-    prepare = Preparation(given.level_given(opt), compress, "auto" if rescale else None, strict)
+    shapes = given.parse_shapes(shape)
+    prepare = Preparation(given.parse_level(opt), compress, "auto" if rescale else None, strict)
     for option, path in (("-o", output), ("--dump-phases", dump_phases)):
         if path is not None:
             expect_own_names(option, str(path), models)
@@ -218,10 +218,10 @@ def run(
     from aneforge.formats.detection import is_program_file  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
-    names = given.targets_given(target)
+    names = given.parse_targets(target)
     if names is None and not is_program_file(model):
         raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**EXAMPLES))
-    shapes = given.shapes_given(shape)
+    shapes = given.parse_shapes(shape)
     if output is not None:
         refuse_output(output, model, force=force)
     with progress("running the model"):
@@ -318,7 +318,7 @@ def reduce(
     from aneforge.formats.mil.mil_files import save_mil  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
-    shapes = given.shapes_given(shape)
+    shapes = given.parse_shapes(shape)
     holds = ("model.mil", "weights.bin", "inputs.npz")
     refuse_folder(output, model, holds=holds)
     refuse_foreign([output / name for name in holds], force=force)
@@ -360,11 +360,11 @@ def bench(
 
     given.refuse_json(json, model, force=force)
     values = given.read_arrays(inputs) if inputs is not None else None
-    names = given.targets_given(target)
+    names = given.parse_targets(target)
     if names is None:
         raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**EXAMPLES))
     with progress() as tell:
-        found = measured(model, names, values, runs=runs, seed=seed, shapes=given.shapes_given(shape), progress=tell)
+        found = measured(model, names, values, runs=runs, seed=seed, shapes=given.parse_shapes(shape), progress=tell)
     if given.write_json(json, "bench", found):
         return
     out = console()

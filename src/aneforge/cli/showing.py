@@ -155,7 +155,7 @@ def show_details(out: Console, report: Report) -> None:
 
 
 def show_answers(out: Console, report: Report) -> None:
-    """Print what was asked for besides the verdict: placements, rescalings, and differences that samples showed."""
+    """Print what was asked for in addition to the verdict: placements, rescalings, and differences seen in samples."""
     show_shared(
         out,
         report,

@@ -120,7 +120,7 @@ def check(
         NoDataError: A target is a name without data.
     """
     asked = options or CheckOptions()
-    tell = progress or silent
+    tell = progress or report_nothing
     tell("reading the model", 0, 1)
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
@@ -280,5 +280,5 @@ def with_magnitudes(observation: Observation, before: Node, original: Graph) -> 
     return replace(observation, seen=[(original_operation, look_at(original_operation)), *ports])
 
 
-def silent(what: str, done: int, total: int) -> None:
+def report_nothing(what: str, done: int, total: int) -> None:
     """Report nothing."""

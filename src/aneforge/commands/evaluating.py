@@ -206,7 +206,14 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
     expect_batch(batch, length)
     source = open_data(data, wanted, labels)
     job = job_of(
-        subject, chosen, wanted, length, output, metric_of(metric), images_given(source, wanted, images), reference
+        subject,
+        chosen,
+        wanted,
+        length,
+        output,
+        metric_of(metric),
+        find_image_options(source, wanted, images),
+        reference,
     )
     size = max(1, shard // length) * length
     expect_classes(source.labels, job.classes)
@@ -329,7 +336,7 @@ def expect_batch(asked: int | None, length: int) -> None:
         )
 
 
-def images_given(
+def find_image_options(
     source: Source, wanted: Mapping[str, tuple[int, ...]], options: ImageOptions | None
 ) -> ImageOptions | None:
     """Return what is done with images, where the model takes some.

@@ -50,7 +50,7 @@ NONE, LOSS, SATURATION, UNKNOWN = "none", "loss", "saturation", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """The worst that fp16 does, in a word, why, and the findings after it."""
+    """The worst effect of fp16, in one word, with the reason and the findings."""
 
     word: str
     reason: str
@@ -68,7 +68,7 @@ class View:
     loss: str
     """Where products are small."""
 
-    def said(self, word: str) -> str:
+    def describe(self, word: str) -> str:
         """Return what is said where a word is the worst that was found."""
         return {NONE: self.none, LOSS: self.loss}.get(word, self.some)
 
@@ -151,7 +151,7 @@ class Risks:
                         first = first or f": first in {op[0]}, {describe_passed_edge(concern, view)}"
                     known.add((layer.layer, concern.edge))
             findings += made
-            reasons.append(f"{view.said(words[-1])}{first}")
+            reasons.append(f"{view.describe(words[-1])}{first}")
         if worst_word(words) == NONE and self.unseen.word == LOSS:
             words.append(LOSS)  # edges say nothing about what long sums of signed numbers lose
             reasons.append(self.unseen.reason)
@@ -173,10 +173,10 @@ class Risks:
         program, datapath = compiled.program, compiled.program.target.datapath
         key = (view, id(program.layers), *((name, datapath.get(name)) for name in datapath.table))
         if key not in self.found:
-            self.found[key] = program, tuple(self.looked_at(compiled, view))
+            self.found[key] = program, tuple(self.observe_layers(compiled, view))
         return self.found[key][1]
 
-    def looked_at(self, compiled: Compiled, view: View) -> Iterator[LayerRange]:
+    def observe_layers(self, compiled: Compiled, view: View) -> Iterator[LayerRange]:
         """Look at the values of a program."""
         program = compiled.program
         from aneforge.analysis.ranges import analysis as predicted  # noqa: PLC0415 - few checks look at values

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import aneforge as af
 from aneforge.cli import main
-from aneforge.cli.arguments import magnitudes_given, read_arrays, shapes_given
+from aneforge.cli.arguments import parse_magnitudes, parse_shapes, read_arrays
 from aneforge.cli.command_table import COMMANDS
 from aneforge.cli.waiting import Progress
 from aneforge.commands.benching import bench
@@ -690,9 +690,9 @@ def test_an_interrupt_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def test_arguments_as_users_write_them() -> None:
-    assert shapes_given(["a=1", "b=1, 2", "c=d=3"]) == {"a": 1, "b": (1, 2), "c=d": 3}
-    assert shapes_given(None) is None
-    assert magnitudes_given(["a=1e3"]) == {"a": 1000.0}
+    assert parse_shapes(["a=1", "b=1, 2", "c=d=3"]) == {"a": 1, "b": (1, 2), "c=d": 3}
+    assert parse_shapes(None) is None
+    assert parse_magnitudes(["a=1e3"]) == {"a": 1000.0}
     np.save("one.npy", np.zeros(3))
     with pytest.raises(GraphError, match="one array without a name"):
         read_arrays(Path("one.npy"))
