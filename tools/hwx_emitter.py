@@ -116,7 +116,7 @@ class Summary:
 
 
 def compare(oracle: EmitterOracle, generation: int, name: str) -> Comparison:
-    """Emit an oracle's operation and lay it beside Apple's program; `name` is that of its file."""
+    """Emit an oracle's operation and compare it with Apple's program; `name` is that of its file."""
     theirs = [decode_task([int(word, 16) for word in words], generation) for words in oracle.tds]
     refusal = ""
     ours: Sequence[Task] = ()

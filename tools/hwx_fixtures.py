@@ -1,6 +1,6 @@
 """What is measured on compiled containers themselves: their outputs, their constants, and how damaged ones are read.
 
-A manifest (`manifest.json` beside the containers) says what each computes; constants are read from the file.
+A manifest (`manifest.json` next to the containers) says what each computes; constants are read from the file.
 """
 
 from __future__ import annotations

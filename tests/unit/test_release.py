@@ -133,7 +133,7 @@ def test_a_wheel_with_libraries_is_for_this_platform(sources: Sources, tmp_path:
 
 def test_the_reason_of_missing_kernels_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(library, "PATH", tmp_path / "aneforge_kernels.so")
-    assert library.reason_missing() == "there is no aneforge_kernels.so beside the package's modules"
+    assert library.reason_missing() == "there is no aneforge_kernels.so in the package (folder engine/kernels)"
     record = native_build.record_reason(native_build.KERNELS, native_build.BuildError("no compiler"), tmp_path)
     assert record.name == library.REASON
     assert library.reason_missing() == "no compiler"

@@ -1,8 +1,8 @@
 """How long a layer takes that is a program of its own: a line between the points at which it was measured.
 
-The points are those of the documented heuristic, which takes the nearest and scales it with the work. Of a point that
-is left out, that misses the time by a factor of 2.8 in the median: most of it is what the host does, whatever the work.
-A line between the neighbours misses it by a factor of 1.4 (tests/unit/analysis/test_bridged.py).
+The points are those of the documented heuristic, which takes the nearest and scales it with the work. With one
+point left out, that prediction is off by a factor of 2.8 in the median, because the host takes most of the time. A line
+between the neighbours is off by a factor of 1.4 (tests/unit/analysis/test_bridged.py).
 """
 
 from __future__ import annotations

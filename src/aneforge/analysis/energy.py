@@ -1,4 +1,4 @@
-"""Energy of one call where the power of a chip's engine was measured: a fit to those measurements, and labelled so."""
+"""Energy of one call where the power of a chip's engine was measured: a fit to those measurements, labelled as one."""
 
 from __future__ import annotations
 

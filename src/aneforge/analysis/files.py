@@ -86,7 +86,7 @@ class PowerEntry(Entry, frozen=True):
     picojoules_per_byte: float
     """For each byte that the engine moves to or from DRAM."""
     rows: int
-    """Measurements after it."""
+    """Number of measurements that it is fitted to."""
     spread: float
     """Standard deviation of the logarithm of the error, each row predicted by the others."""
 

@@ -77,7 +77,7 @@ class Rate:
 
 
 class Provenance(TypedDict):
-    """Where the numbers after an estimate come from, in the documented form."""
+    """Where the numbers of an estimate come from, in the documented form."""
 
     target: str
     anchor: str
@@ -99,7 +99,7 @@ class Machine:
     name: str
     target: str
     anchors: tuple[str, ...]
-    """The measured chips after it."""
+    """The measured chips that its values come from."""
     measured: bool
     """The chip, or a chip of the target, was measured."""
     dispatch: float

@@ -30,7 +30,7 @@ __all__ = ["PrecisionReport", "RiskyNode", "precision_risk"]
 MANY = 64
 """A difference of two tensors of at least this many elements is named (aneforge docs, precision risk)."""
 FATAL = (Edge.FP16, Edge.ACCUMULATOR, Edge.CROP, Edge.INT8)
-"""Edges after which values are infinite."""
+"""Edges beyond which values are infinite."""
 LONGEST_GROUP = 65536
 """A group norm over more elements has no form (aneforge docs, precision risk)."""
 
@@ -52,7 +52,7 @@ class PrecisionReport(TypedDict):
     graph_error: float
     """The largest expected error of all nodes, at most 1."""
     nodes: list[RiskyNode]
-    """In the order of the graph; those that can pass an edge after them."""
+    """In the order of the graph; last come those that can pass an edge."""
     hotspots: list[RiskyNode]
     """Those with an error, the worst first."""
 

@@ -63,7 +63,7 @@ class RouteStatus(StrEnum):
     RECOMMENDED = "recommended"
     STABLE = "stable"
     WORKS = "works"
-    """It can be called, and nothing speaks for it."""
+    """It can be called, and there is no reason to prefer it."""
     BASELINE = "baseline"
     """Something to compare with."""
     UNSUITABLE = "unsuitable"

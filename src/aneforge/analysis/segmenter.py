@@ -125,7 +125,7 @@ def reasons_against(node: Node, report: OpReport) -> str:
         return f"{report.status} on the engine ({report.findings[0].rule}): {report.findings[0].message}"
     ours = next((one for one in report.findings if is_rebuilt_here(one.rule)), None)
     if ours is not None:
-        return f"only this package's compiler builds it of others ({ours.rule}): {ours.message}"
+        return f"only this package's compiler builds it from others ({ours.rule}): {ours.message}"
     if node.op.support.mil_since is None:
         return "the front end has no form of it for the engine"
     return ""

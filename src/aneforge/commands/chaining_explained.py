@@ -1,4 +1,4 @@
-"""`explain chaining`: the wall, the rules of a request, the classes, the experiments, and what a chain would save."""
+"""`explain chaining`: what blocks it, the rules of a request, classes, experiments, and what a chain would save."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def explain_chaining() -> Explanation:
 
 
 def chaining_rows() -> Iterator[Row]:
-    """Yield the wall, the savings, the rules, the classes, the states, and the experiments."""
+    """Yield what blocks chaining, the savings, the rules, the classes, the states, and the experiments."""
     known, blocked = study(), route("chaining")
     yield Row("status", f"{blocked.status}; it needs the entitlement {ENTITLEMENT}", str(blocked.evidence))
     for name, failure in known.failures.items():

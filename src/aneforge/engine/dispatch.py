@@ -214,11 +214,11 @@ def arithmetic(op: str, target: Target) -> Arithmetic:
         UnknownNameError: There is no such operation.
         NotSupportedError: No engine runs it.
     """
-    return found_arithmetic(find_op(op).name, target)
+    return find_arithmetic(find_op(op).name, target)
 
 
 @lru_cache(maxsize=MOST_FOUND)
-def found_arithmetic(name: str, target: Target) -> Arithmetic:
+def find_arithmetic(name: str, target: Target) -> Arithmetic:
     """Return the arithmetic of an operation, found once."""
     op = find_op(name)
     if not runs(op):
@@ -314,7 +314,7 @@ def widen_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Arra
     return read_real(value) if is_real(value) else value
 
 
-# What makes results less sure, besides what `products` says: functions of target, operands in order and attributes.
+# What makes results less certain, in addition to `products`: functions of target, operands in order and attributes.
 
 
 def doubts_of_gelu(_: Target, _x: Array, *, mode: str) -> Iterator[Label]:

@@ -1,4 +1,4 @@
-"""Eight bits and fewer: whole-number products, weights that are expanded, casts, and images as inputs.
+"""Eight bits and fewer: integer products, weights that are expanded, casts, and images as inputs.
 
 **int8 × int8** adds exactly in 32 bits: a sum of 2^30 is right, one of 2^31 is infinite (measured on one chip); the
 result leaves as fp16 over its full range (64,512 was seen).

@@ -229,7 +229,7 @@ def expect_whole(shape: tuple[int, ...], dtype: np.dtype[np.generic], left: int)
     """
     needed = math.prod(shape) * dtype.itemsize
     if left < needed:
-        raise ValueError(f"an array that is cut: {left:,} of {needed:,} bytes")
+        raise ValueError(f"a truncated array: {left:,} of {needed:,} bytes")
 
 
 def read_header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[np.generic]]:

@@ -94,7 +94,7 @@ OTHERS = {
     b"version https://git-lfs": Other("a pointer of Git LFS to a file that was not fetched", "git lfs pull"),
 }
 """Files that are often taken for models, by their first bytes."""
-LITE = Other("a TensorFlow Lite model", "convert the model that it was made of to ONNX, or with coremltools")
+LITE = Other("a TensorFlow Lite model", "convert the model that it was made from to ONNX, or with coremltools")
 SAFETENSORS = Other(
     "weights in safetensors, without a graph", f"build the model in PyTorch, load them, and write {EXPORT}"
 )

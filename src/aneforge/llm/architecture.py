@@ -43,11 +43,11 @@ RopeScaling = Literal["default", "linear", "dynamic", "yarn", "llama3", "longrop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeSpec:
-    """Rotary positions: which elements of a head are turned, and by which frequencies."""
+    """Rotary positions: which elements of a head are rotated, and by which frequencies."""
 
     base: float
     width: int
-    """Elements of a head that are turned; the others pass."""
+    """Elements of a head that are rotated; the others pass unchanged."""
     interleaved: bool = False
     """Whether a pair is two neighbours; otherwise it is an element of the first half and one of the second."""
     scaling: RopeScaling = "default"
@@ -87,7 +87,7 @@ class AttentionSpec:
     bias: bool = False
     output_bias: bool = False
     head_norm: bool = False
-    """Whether queries and keys are normalised per head before they are turned."""
+    """Whether queries and keys are normalised per head before they are rotated."""
     gated: bool = False
     """Whether the result is multiplied by the sigmoid of a second projection."""
     window: int | None = None

@@ -204,7 +204,7 @@ class FolderCheckpoint:
             raise CheckpointError(
                 f"there are {len(files)} files of safetensors and no {INDEX} that maps tensors to files",
                 location=Location(self.source),
-                remedy="copy the index beside its shards",
+                remedy="copy the index into the folder of its shards",
             )
         chosen = WEIGHTS if WEIGHTS in files else files[0]
         return dict.fromkeys(self.open(chosen).keys(), chosen)

@@ -152,7 +152,7 @@ def expect_shape(checkpoint: Checkpoint, source: WeightSource, shape: tuple[int,
     part = (shape[0] // len(source.names), *shape[1:])
     for name in source.names:
         stored = checkpoint.tensors[name]
-        given = given_shape(stored, source)
+        given = find_source_shape(stored, source)
         if np.prod(given) != np.prod(part) or given[0] != part[0]:
             raise CheckpointError(
                 f"tensor {name!r} has another shape than config.json asks for",
@@ -163,7 +163,7 @@ def expect_shape(checkpoint: Checkpoint, source: WeightSource, shape: tuple[int,
             )
 
 
-def given_shape(stored: StoredTensor, source: WeightSource) -> tuple[int, ...]:
+def find_source_shape(stored: StoredTensor, source: WeightSource) -> tuple[int, ...]:
     """Return the shape that a source gives, from that of the tensor that it takes."""
     shape = stored.shape[::-1] if source.transposed else stored.shape
     if source.rows is not None:

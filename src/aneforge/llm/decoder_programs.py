@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.targets import TargetLike
 
 REMEMBERED = 16
-"""Tokens after which memories are kept for a rewind, beside those of the last run."""
+"""Tokens after which memories are kept for a rewind, in addition to those of the last run."""
 
 STOPPING = (Severity.REJECT, Severity.OVERSIZE)
 
@@ -125,7 +125,7 @@ def compile_graph(graph: af.Graph, target: TargetLike, what: str) -> tuple[af.Mu
 def describe_refusal(graph: af.Graph, target: TargetLike, what: str) -> NotSupportedError | None:
     """Return why a target does not run a graph of a decoder, by the first rule that stops it; None without such a rule.
 
-    The lines of the package that built its operations tell the user nothing.
+    The lines of the package that built its operations say nothing to the user.
     """
     name = af.targets.resolve(target).name
     stopping = [one for one in af.preflight(graph, target).findings if one.severity in STOPPING]
@@ -248,7 +248,7 @@ class StepProgram:
 def place_tokens(
     config: DecoderConfig, context: int, position: int, tokens: int, count: int | None = None
 ) -> dict[str, Array]:
-    """Return what tells a step where its tokens are: placement, mask, rotary tables, and what is padding.
+    """Return the inputs that say where the tokens of a step are: placement, mask, rotary tables, and what is padding.
 
     Of `tokens` rows the first `count` are tokens, which is all where it is not given.
     """

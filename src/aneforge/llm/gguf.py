@@ -2,7 +2,7 @@
 
 Metadata becomes settings in the names of `config.json`, and tensors have the names, the order of rows and the values
 that a folder has: what the conversion to GGUF changed (rows of queries and keys in pairs for Llama, gains of Gemma plus
-one, matrices of GPT-2 turned, the experts of a layer in one tensor) is changed back when rows are read. The library
+one, matrices of GPT-2 transposed, the experts of a layer in one tensor) is changed back when rows are read. The library
 `gguf` reads and decodes; files are mapped into memory, and blocks are decoded a few rows at a time, so that a tensor
 takes its float32 numbers and little more.
 """
@@ -130,10 +130,10 @@ class Form:
     layer: Mapping[str, str]
     """The same of a layer."""
     prefix: str
-    """What stands before the number of a layer with Hugging Face."""
+    """What is before the number of a layer in the names of Hugging Face."""
     settings: Mapping[str, str]
     paired: bool = False
-    """Rows of queries and keys stand in the order in which pairs of neighbours are turned."""
+    """Rows of queries and keys are in the order in which pairs of neighbours are rotated."""
     norm_offset: float = 0.0
     """What was added to the gains of norms."""
     turned: frozenset[str] = frozenset()
@@ -145,7 +145,7 @@ class Form:
     delta: bool = False
     """Layers may be gated delta nets."""
     tiled: bool = False
-    """Their value heads stand in the order of tiles."""
+    """Their value heads are in the order of tiles."""
 
 
 LLAMA = Form(LLAMA_WHOLE, LLAMA_LAYER, "model.layers.", LLAMA_SETTINGS)
@@ -259,7 +259,7 @@ class Place:
 
     tensor: ReaderTensor
     heads: int = 0
-    """Heads whose rows stand in pairs; 0 for rows that stand as they are."""
+    """Heads whose rows are in pairs; 0 for rows in their own order."""
     offset: float = 0.0
     turned: bool = False
     vector: bool = False
@@ -267,20 +267,20 @@ class Place:
     expert: int | None = None
     """Which of the experts that are stored together."""
     tiled: TiledHeads | None = None
-    """Value heads that stand in the order of tiles."""
+    """Value heads that are in the order of tiles."""
     rate: bool = False
     """Hugging Face stores the logarithm of the negative."""
-    beside: ReaderTensor | None = None
-    """A second tensor, whose rows stand among those of the first."""
+    second: ReaderTensor | None = None
+    """A second tensor, whose rows are among those of the first."""
     key_heads: KeyHeads | None = None
-    """How they do."""
+    """How they are arranged."""
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape of the numbers that are stored for it."""
         stored = tuple(int(extent) for extent in reversed(self.tensor.shape.tolist()))
-        if self.beside is not None:
-            return (stored[0] + int(self.beside.shape.tolist()[-1]), *stored[1:])
+        if self.second is not None:
+            return (stored[0] + int(self.second.shape.tolist()[-1]), *stored[1:])
         if self.vector:
             return (1, *stored)
         return stored if self.expert is None else stored[1:]
@@ -336,14 +336,16 @@ class GgufCheckpoint:
     def found_settings(self) -> Mapping[str, object]:
         """The same, found once."""
         form = FORMS.get(self.architecture, LLAMA)
-        stated = {theirs: self.own(ours) for ours, theirs in form.settings.items() if self.own(ours) is not None}
+        stated = {
+            theirs: self.own_field(ours) for ours, theirs in form.settings.items() if self.own_field(ours) is not None
+        }
         found: dict[str, object] = {"model_type": self.architecture, **form.implied, **stated}
         if "expert_count" in form.settings:
             layers = cast("int", found.get("num_hidden_layers", 0))
             found["mlp_only_layers"] = [n for n in range(layers) if f"blk.{n}.{OF_EVERY_EXPERT}" not in self.stored]
         if form.delta:
             linear = [f"blk.{n}.{RATE}" in self.stored for n in range(cast("int", found.get("num_hidden_layers", 0)))]
-            found |= delta_settings(found, self.own(OF_ALL_VALUES), self.own(EXTRA_LAYERS), linear)
+            found |= delta_settings(found, self.own_field(OF_ALL_VALUES), self.own_field(EXTRA_LAYERS), linear)
         if "token_embd.weight" in self.stored:
             found["vocab_size"] = int(self.stored["token_embd.weight"].shape.tolist()[-1])
         found["tie_word_embeddings"] = "output.weight" not in self.stored
@@ -355,20 +357,20 @@ class GgufCheckpoint:
         return found
 
     def rope_settings(self, found: Mapping[str, object]) -> dict[str, object]:
-        """Return how rotary positions are scaled, and which part of a head they turn."""
+        """Return how rotary positions are scaled, and which part of a head they rotate."""
         rope: dict[str, object] = {"rope_theta": found.get("rope_theta", 10000.0), "rope_type": "default"}
         short, long = (self.factors(name) for name in ("rope_factors_short.weight", "rope_factors_long.weight"))
         both = self.factors("rope_freqs.weight")
-        kind, factor = self.own("rope.scaling.type"), self.own("rope.scaling.factor")
+        kind, factor = self.own_field("rope.scaling.type"), self.own_field("rope.scaling.factor")
         if both is not None or (short is not None and long is not None):
             rope |= {"rope_type": "longrope", "short_factor": both or short, "long_factor": both or long}
             # Factors for every length are those of Llama 3, which leave the magnitude of attention as it is.
-            scale = 1.0 if both is not None else self.own("rope.scaling.attn_factor")
+            scale = 1.0 if both is not None else self.own_field("rope.scaling.attn_factor")
             rope |= {} if scale is None else {"attention_factor": scale}
         elif isinstance(kind, str) and kind != "none":
             rope |= {"rope_type": kind, "factor": 1.0 if factor is None else factor}
         turned, heads, width = (
-            self.own("rope.dimension_count"),
+            self.own_field("rope.dimension_count"),
             found.get("num_attention_heads"),
             found.get("hidden_size"),
         )
@@ -426,16 +428,16 @@ class GgufCheckpoint:
         for name in [one for one in found if heads is not None and one.endswith(PROJECTIONS)]:
             gates = found.pop(name.replace(PROJECTIONS, GATES), None)
             if gates is not None:
-                joined = replace(found.pop(name), beside=gates.tensor, key_heads=heads)
+                joined = replace(found.pop(name), second=gates.tensor, key_heads=heads)
                 found[name.replace(PROJECTIONS, ALL_PROJECTIONS)] = joined
         return found
 
     def place(self, tensor: ReaderTensor, part: str, kind: str, form: Form) -> Place:
         """Return where a tensor is, and what the conversion did to it."""
         counts = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
-        heads = self.own(counts[part]) if form.paired and part in counts else None
+        heads = self.own_field(counts[part]) if form.paired and part in counts else None
         if heads is None and form.paired and part == "attn_k":
-            heads = self.own("attention.head_count")
+            heads = self.own_field("attention.head_count")
         offset = form.norm_offset if part.endswith("norm") and part != "ssm_norm" else 0.0
         turned = part in form.turned and kind == "weight"
         vector = part in form.vectors and len(tensor.shape) == 1
@@ -459,8 +461,8 @@ class GgufCheckpoint:
             wanted = pair_rows(wanted, place.shape[0] // place.heads)
         if place.tiled is not None and not place.tiled.columns:
             wanted = place.tiled.stored(wanted)
-        if place.beside is not None and place.key_heads is not None:
-            return self.interleaved(place, place.beside, place.key_heads, wanted)
+        if place.second is not None and place.key_heads is not None:
+            return self.interleaved(place, place.second, place.key_heads, wanted)
         values = self.decoded(place, wanted)
         if place.tiled is not None and place.tiled.columns:
             values = values[:, place.tiled.stored(np.arange(place.shape[1]))]
@@ -468,11 +470,11 @@ class GgufCheckpoint:
             return np.log(-values)
         return values - values.dtype.type(place.offset) if place.offset else values
 
-    def interleaved(self, place: Place, beside: ReaderTensor, heads: KeyHeads, wanted: Array) -> Array:
+    def interleaved(self, place: Place, second: ReaderTensor, heads: KeyHeads, wanted: Array) -> Array:
         """Return rows of two stored tensors in the order in which Hugging Face has them in one."""
         rows, gates = heads.stored(wanted)
         made = np.empty((wanted.size, *place.stored_shape[1:]), np.float32)
-        for chosen, tensor in ((~gates, place.tensor), (gates, beside)):
+        for chosen, tensor in ((~gates, place.tensor), (gates, second)):
             if chosen.any():
                 made[chosen] = self.decoded(Place(tensor), rows[chosen])
         return made
@@ -499,7 +501,7 @@ class GgufCheckpoint:
         field = self.fields.get(name)
         return None if field is None else field.contents()
 
-    def own(self, name: str) -> object:
+    def own_field(self, name: str) -> object:
         """Return a field of the architecture; None where there is none.
 
         Raises:
@@ -617,7 +619,7 @@ def decoder_of(tensor: ReaderTensor, source: str) -> Callable[[Array], Array]:
 
 
 def pair_rows(rows: Array, width: int) -> Array:
-    """Return where rows of heads stand that were put into the order of pairs: halves of a head became neighbours.
+    """Return where rows of heads are that were put into the order of pairs: halves of a head became neighbours.
 
     >>> pair_rows(np.arange(8), 4).tolist()
     [0, 2, 1, 3, 4, 6, 5, 7]

@@ -1,11 +1,11 @@
-"""Hybrids of gated delta nets in GGUF files: names, settings, and the order in which value heads stand.
+"""Hybrids of gated delta nets in GGUF files: names, settings, and the order of value heads.
 
 Qwen3-Next has the projections of queries, keys, values and gates of a key head side by side in one tensor. Older files
-store it so, newer ones store queries, keys and values of all heads one after the other, and gates beside.
+store it so, newer ones store queries, keys and values of all heads one after the other, and gates separately.
 
 Since Qwen3.5 the conversion changes what engines with tiled broadcasting want: value heads, which Hugging Face has side
-by side for each key head, stand with the first of every key head before the second of any. Rates of decay are always
-stored as −exp of what Hugging Face stores, and gains of norms plus one, but for those of the delta nets.
+by side for each key head, are stored with the first of every key head before the second of any. Rates of decay are
+always stored as −exp of what Hugging Face stores, and gains of norms plus one, but for those of the delta nets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ DELTA_SETTINGS: Mapping[str, str] = {
     "full_attention_interval": "full_attention_interval",
 }
 JOINED_LAYER: Mapping[str, str] = {"ssm_in": "linear_attn.in_proj_qkvz", "ssm_ba": "linear_attn.in_proj_ba"}
-"""Names that Qwen3-Next has beside the others."""
+"""Further names that Qwen3-Next has."""
 PROJECTIONS, GATES, ALL_PROJECTIONS = ".in_proj_qkv.weight", ".in_proj_z.weight", ".in_proj_qkvz.weight"
 OF_ALL_VALUES, EXTRA_LAYERS = "ssm.inner_size", "nextn_predict_layers"
 JOINED, BY_ELEMENT = frozenset({"attn_qkv", "ssm_conv1d"}), frozenset({"attn_gate", "ssm_out"})
@@ -70,7 +70,7 @@ JOINED, BY_ELEMENT = frozenset({"attn_qkv", "ssm_conv1d"}), frozenset({"attn_gat
 
 @dataclass(frozen=True, slots=True)
 class TiledHeads:
-    """An axis on which value heads stand tiled, from a place on."""
+    """An axis on which value heads are tiled, from a place on."""
 
     groups: int
     heads: int
@@ -80,7 +80,7 @@ class TiledHeads:
     """They are on the axis of columns, not of rows."""
 
     def stored(self, places: Array) -> Array:
-        """Return where the elements stand that Hugging Face has at some places.
+        """Return where the elements are that Hugging Face has at some places.
 
         >>> TiledHeads(groups=2, heads=4, width=1, start=1).stored(np.arange(5)).tolist()
         [0, 1, 3, 2, 4]
@@ -102,7 +102,7 @@ class KeyHeads:
     """Rows of all values of a key head."""
 
     def stored(self, places: Array) -> tuple[Array, Array]:
-        """Return where the rows stand that Hugging Face has at some places, and which of them are gates.
+        """Return where the rows are that Hugging Face has at some places, and which of them are gates.
 
         >>> rows, gates = KeyHeads(count=2, key=1, values=2).stored(np.arange(6, 12))
         >>> rows.tolist(), gates.tolist()
@@ -117,7 +117,7 @@ class KeyHeads:
 
 
 def key_heads(settings: Mapping[str, object]) -> KeyHeads | None:
-    """Return how projections of key heads stand; None where settings are missing."""
+    """Return how projections of key heads are arranged; None where settings are missing."""
     names = ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
     groups, heads, key, value = (one if isinstance(one := settings.get(name), int) else 0 for name in names)
     return KeyHeads(groups, key, heads // groups * value) if groups and key and value else None
@@ -145,7 +145,7 @@ def delta_settings(
 
 
 def tiled_heads(part: str, settings: Mapping[str, object]) -> TiledHeads | None:
-    """Return how the value heads of a tensor stand; None where it has none, or settings are missing."""
+    """Return how the value heads of a tensor are arranged; None where it has none, or settings are missing."""
     if part not in DELTA_LAYER or part.endswith("norm"):
         return None
     names = ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")

@@ -62,8 +62,8 @@ SAMPLE_ROWS = 4
 STOPPING = (Severity.REJECT, Severity.OVERSIZE)
 NO_SPLIT = "no split exists"
 MIXTURE = (
-    "experts: their weights are taken to be read as slowly as in the one published layer, and times are sure to a "
-    "factor of three, as the one published step asks for (conflict T18)"
+    "experts: their weights are assumed to be read as slowly as in the one published layer, and the intervals of times "
+    "are a factor of three wide, because of the one published step (conflict T18)"
 )
 COUNTED = re.compile(r"^\d+ (?=products )")
 """Notes on a graph count its layers, which are those of one layer of the model."""

@@ -96,7 +96,7 @@ class RunPrice:
     peak: int
     """Most bytes that are on chip at a time."""
     energy: Energy | None
-    """None where nobody measured the power of the chip."""
+    """None where the power of the chip was not measured."""
     tokens_per_second: float
     tokens_per_second_low: float
     tokens_per_second_high: float
@@ -378,7 +378,7 @@ def price_graph(graph: af.Graph, place: Place, machine: Machine) -> GraphPrice:
 
 
 def cache_ports(program: Program) -> set[str]:
-    """Return the inputs that a program writes again: they stay in their buffers, and nobody copies them."""
+    """Return the inputs that a program writes again: they stay in their buffers and are not copied."""
     written = {port.name for port in program.outputs}
     return {port.name for port in program.inputs if f"{port.name}{WRITTEN_BACK}" in written}
 

@@ -2,8 +2,8 @@
 
 The formulas are those of the papers, and equal those of Hugging Face's `modeling_rope_utils` (compared in tests). Two
 scalings depend on the length of the text there; here they depend on the context that a model is built for, since keys
-that are in the cache cannot be turned again: `dynamic` takes the base of that length, `longrope` its long factors where
-the context is longer than the trained one.
+that are in the cache cannot be rotated again: `dynamic` takes the base of that length, `longrope` its long factors
+where the context is longer than the trained one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def inverse_frequencies(spec: RopeSpec, context: int) -> Array:
 
 
 def yarn_frequencies(spec: RopeSpec, plain: Array) -> Array:
-    """Return frequencies between those of the trained context and those of a longer one, by how often they turn."""
+    """Return frequencies between those of the trained context and those of a longer one, by their rotation counts."""
 
     def pair_of(turns: float) -> float:
         return spec.width * math.log(spec.trained_positions / (turns * 2 * math.pi)) / (2 * math.log(spec.base))
@@ -104,7 +104,7 @@ def yarn_magnitude(factor: float, weight: float) -> float:
 
 
 def rope_tables(spec: RopeSpec, positions: Sequence[int], context: int, head_width: int) -> tuple[Array, Array]:
-    """Return cosines and sines [positions, head_width] in fp16; elements that are not turned have 1 and 0.
+    """Return cosines and sines [positions, head_width] in fp16; elements that are not rotated have 1 and 0.
 
     >>> from aneforge.llm.architecture import RopeSpec
     >>> cosine, sine = rope_tables(RopeSpec(base=10000.0, width=2), [0, 1], 8, 4)
@@ -121,7 +121,7 @@ def rope_tables(spec: RopeSpec, positions: Sequence[int], context: int, head_wid
 
 
 def rotation_matrix(spec: RopeSpec, head_width: int) -> Array:
-    """Return the matrix [out, in] of 0, 1 and −1 that turns every pair by a quarter, in either layout.
+    """Return the matrix [out, in] of 0, 1 and −1 that rotates every pair by 90 degrees, in either layout.
 
     >>> from aneforge.llm.architecture import RopeSpec
     >>> rotation_matrix(RopeSpec(base=10000.0, width=2), 3).tolist()

@@ -25,7 +25,7 @@ OLD_NAMES: Mapping[str, str] = {"su": "longrope", "mrope": "default"}
 
 
 def read_rope(settings: ModelSettings, head_width: int, *, fraction: float = 1.0) -> RopeSpec:
-    """Return the rotary positions of a model, whose heads are turned by a fraction unless the settings say otherwise.
+    """Return the rotary positions of a model, of whose heads a fraction is rotated unless the settings say otherwise.
 
     >>> from aneforge.llm.settings import ModelSettings
     >>> newer = {"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}}
@@ -55,7 +55,7 @@ def read_rope(settings: ModelSettings, head_width: int, *, fraction: float = 1.0
         expect_factors(stated, lists, width // 2)
     if scaling in SCALED_BY_LENGTH and (width <= LEAST_WIDTH or trained < LEAST_POSITIONS):
         raise CheckpointError(
-            f"the scaling {scaling} needs heads of which more than {LEAST_WIDTH} elements are turned, and "
+            f"the scaling {scaling} needs heads of which more than {LEAST_WIDTH} elements are rotated, and "
             f"{LEAST_POSITIONS} trained positions or more",
             location=Location(stated.source),
             seen=f"{width} elements, {trained} positions",
@@ -124,7 +124,7 @@ def rotated_width(settings: ModelSettings, stated: ModelSettings, head_width: in
     width = int(head_width * part)
     if width % 2 or not 0 < width <= head_width:
         raise CheckpointError(
-            f"rotary positions turn pairs of the {head_width} elements of a head",
+            f"rotary positions rotate pairs of the {head_width} elements of a head",
             location=Location(settings.source),
             seen=f"{width} elements",
             limit="an even number of them",

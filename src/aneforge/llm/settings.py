@@ -1,4 +1,4 @@
-"""Settings of a model (`config.json`), read by name and type, so that a wrong one is named where it stands."""
+"""Settings of a model (`config.json`), read by name and type, so that an error names the wrong one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ModelSettings:
         """Return whether a setting is there and not null."""
         return self.values.get(name) is not None
 
-    def found(self, name: str) -> object:
+    def get(self, name: str) -> object:
         """Return a setting that must be there.
 
         Raises:
@@ -41,7 +41,7 @@ class ModelSettings:
             raise CheckpointError(
                 f"the setting {name!r} is missing",
                 location=Location(self.source),
-                remedy="take config.json from where the weights are from",
+                remedy="copy config.json from the source of the weights",
             )
         return self.values[name]
 
@@ -59,7 +59,7 @@ class ModelSettings:
         """
         if default is not None and not self.has(name):
             return default
-        found = self.found(name)
+        found = self.get(name)
         if isinstance(found, float) and found.is_integer():
             found = int(found)
         if isinstance(found, bool) or not isinstance(found, int) or found < least:
@@ -76,7 +76,7 @@ class ModelSettings:
         """
         if default is not None and not self.has(name):
             return default
-        found = self.found(name)
+        found = self.get(name)
         if isinstance(found, bool) or not isinstance(found, int | float) or found - found != 0:
             raise self.wrong(name, "a finite number")
         return float(found)
@@ -100,7 +100,7 @@ class ModelSettings:
         """
         if not self.has(name):
             return default
-        found = self.found(name)
+        found = self.get(name)
         if not isinstance(found, bool):
             raise self.wrong(name, "true or false")
         return found
@@ -113,7 +113,7 @@ class ModelSettings:
         """
         if default is not None and not self.has(name):
             return default
-        found = self.found(name)
+        found = self.get(name)
         if not isinstance(found, str):
             raise self.wrong(name, "a text")
         return found
@@ -142,7 +142,7 @@ class ModelSettings:
         """
         if not self.has(name):
             return []
-        found = self.found(name)
+        found = self.get(name)
         if not isinstance(found, list):
             raise self.wrong(name, expected)
         entries = cast("list[object]", found)
@@ -151,14 +151,14 @@ class ModelSettings:
         return entries
 
     def nested(self, name: str) -> ModelSettings:
-        """Return the settings that stand under a name; empty ones where the name is absent.
+        """Return the settings under a name; empty ones where the name is absent.
 
         Raises:
             CheckpointError: They are not an object.
         """
         if not self.has(name):
             return ModelSettings({}, f"{self.source}, {name}")
-        found = self.found(name)
+        found = self.get(name)
         if not isinstance(found, dict):
             raise self.wrong(name, "an object")
         return ModelSettings(cast("dict[str, object]", found), f"{self.source}, {name}")

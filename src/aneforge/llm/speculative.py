@@ -66,8 +66,8 @@ def generate_speculatively(  # noqa: PLR0913 - the parts of every generation
     """Return the tokens that follow a prompt: those of plain decoding, whatever the draft guesses.
 
     The prompt is in the model's cache already, and `logits` are those after its last token. At most `guesses` tokens
-    are verified beside the one that is certain. Generation ends after an end token, which is among the tokens; after
-    `max_new_tokens`; and where the last token has no place in a `context` any more, so that nothing follows it.
+    are verified together with the one that is certain. Generation ends after an end token, which is among the tokens;
+    after `max_new_tokens`; and where the last token has no place in a `context` any more, so that nothing follows it.
 
     >>> count_up = lambda tokens, position: np.eye(10)[[(token + 1) % 10 for token in tokens]]
     >>> found = generate_speculatively(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["GREEDY", "Sampling", "choose_token", "token_probabilities"]
 
 LEAST_EXPONENT = -700.0
-"""Powers of e below this one are 0 beside the largest, which is 1: the sum of a million of them rounds to nothing."""
+"""Powers of e below this one count as 0 next to the largest, which is 1: a million of them do not change the sum."""
 INVERSE_LOG2 = 1.4426950408889634
 LOG2_HIGH, LOG2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 """The natural logarithm of 2 in two parts; the first has zeros at its end, so that small multiples of it are exact."""

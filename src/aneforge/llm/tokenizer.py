@@ -61,7 +61,7 @@ weights are from, or give tokens instead of a text
             raise CheckpointError(
                 f"there is no {FILE}",
                 location=Location(os.fspath(path)),
-                remedy="copy it from where the weights are from, or give tokens instead of a text",
+                remedy="copy it from the source of the weights, or give tokens instead of a text",
             )
         self.library = open_tokenizer(self.path)
         self.size = 1 + max(self.library.get_vocab().values(), default=-1)
@@ -160,5 +160,5 @@ def open_tokenizer(path: Path) -> LibraryTokenizer:
         raise CheckpointError(
             f"the tokenizer cannot be read: {error}",
             location=Location(os.fspath(path)),
-            remedy="copy tokenizer.json again from where the weights are from",
+            remedy="copy tokenizer.json again from the source of the weights",
         ) from None

@@ -77,7 +77,7 @@ class RandomChooser:
 class Fill:
     """An operand of a sample: a type and the range of its values, or the values themselves.
 
-    Ranges of whole-number types include both ends.
+    Ranges of integer types include both ends.
     """
 
     type: TensorType

@@ -108,7 +108,7 @@ def is_integer(name: str) -> bool:
 
 
 def value_range(dtype: str) -> tuple[int, int]:
-    """Return the least and the greatest value of a whole-number type; of bool, 0 and 1.
+    """Return the least and the greatest value of an integer type; of bool, 0 and 1.
 
     >>> value_range("int4"), value_range("uint8"), value_range("bool")
     ((-8, 7), (0, 255), (0, 1))

@@ -113,7 +113,7 @@ def slides(extents: Sequence[int], window: Sequence[int], attributes: WindowAttr
         GraphError: A list does not have one value for every axis, the padding contradicts its type, or the window is
             longer than a padded axis.
     """
-    return found_slides(
+    return compute_slides(
         tuple(extents),
         tuple(window),
         attributes["strides"],
@@ -125,7 +125,7 @@ def slides(extents: Sequence[int], window: Sequence[int], attributes: WindowAttr
 
 
 @lru_cache(maxsize=MOST_SLIDES)
-def found_slides(
+def compute_slides(
     extents: tuple[int, ...],
     window: tuple[int, ...],
     given_strides: tuple[int, ...] | None,

@@ -101,7 +101,7 @@ def operation_of(node: Node, consumers: Sequence[Node], known: Container[Node] =
 
 
 def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, AttributeValue]:
-    """Return the attributes of a node, and what rules look at besides."""
+    """Return the attributes of a node, and what else rules look at."""
     kernel = node.operands.get("weight")
     if isinstance(kernel, Output | Constant) and kernel.type.rank > 2 and "kernel_sizes" not in node.attributes:
         return {**node.attributes, "kernel_sizes": kernel.type.shape[2:]}

@@ -53,7 +53,7 @@ __all__ = [
 DISPATCHED = Label(Exactness.EXACT, "computed by the device itself")
 EMULATED = Label(
     Exactness.MODELLED,
-    "computed by a software engine after a dispatch library, which does not report doubts about values; the backend "
+    "computed by a software engine through a dispatch library, which does not report doubts about values; the backend "
     '"software" gives the same bits with its reasons',
 )
 PORT_TYPES = ("fp16", "uint8")

@@ -463,5 +463,9 @@ def only(known: Mapping[str, Port], name: str | None, what: str) -> Port:
     if name is not None:
         return find_named(known, name, what)
     if len(known) != 1:
-        raise GraphError(f"there is not one {what} to choose", seen=len(known), remedy=f"name one: {', '.join(known)}")
+        raise GraphError(
+            f"a name is needed unless there is exactly one {what}",
+            seen=len(known),
+            remedy=f"name one: {', '.join(known)}",
+        )
     return next(iter(known.values()))

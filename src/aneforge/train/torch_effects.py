@@ -1,4 +1,4 @@
-"""What a torch module does besides computing its result, taken out of its graph: it draws masks and changes buffers.
+"""Side effects of a torch module, taken out of its graph: it draws masks and changes buffers.
 
 Masks become buffers of the graph, which a step is given; what changes a buffer becomes a further result.
 """

@@ -399,11 +399,11 @@ def test_a_file_that_is_cut_is_refused() -> None:
     np.save("test.npy", drawn(3))
     whole = Path("test.npy").read_bytes()
     Path("test.npy").write_bytes(whole[:-1])
-    with pytest.raises(GraphError, match=r"at test.npy: .*an array that is cut: 383 of 384 bytes"):
+    with pytest.raises(GraphError, match=r"at test.npy: .*a truncated array: 383 of 384 bytes"):
         evaluate(classifier(), "test.npy", FIRST)
     with zipfile.ZipFile("test.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", whole[:200])
-    with pytest.raises(GraphError, match="an array that is cut: 72 of 384 bytes"):
+    with pytest.raises(GraphError, match="a truncated array: 72 of 384 bytes"):
         evaluate(classifier(), "test.npz", FIRST)
 
 

@@ -138,7 +138,11 @@ def test_kinds_of_operands() -> None:
         ("bmm", [[2, 3], [4, 5]], r"bmm: x.shape\[-1\] and y.shape\[-2\] differ: \[2, 3\] by \[4, 5\] \(got 3 and 4"),
         ("bmm", [[2, 3], [3]], r"y of shape \[3\] has too few axes \(got 1, limit 2 or more: matrices\)"),
         ("bmm_w", [[2, 3], [3, 3]], r"x of shape \[2, 3\] has the wrong rank"),
-        ("bmm_w", [[2, 3, 4], [3, 4, 4]], r"not one weight for every matrix of the batch \(got 3 weights, limit 2\)"),
+        (
+            "bmm_w",
+            [[2, 3, 4], [3, 4, 4]],
+            r"must be one weight for every matrix of the batch \(got 3 weights, limit 2\)",
+        ),
         ("bmm_w", [[2, 3, 4], [2, 5, 4]], r"x.shape\[-1\] and y.shape\[-2\] differ"),
         ("linear", [[2, 3], [3, 4]], r"does not fit the weight \(got 3, limit 4\).*\[D_out, D_in\]"),
         ("linear", [[], [3, 4]], r"does not fit the weight \(got a single number"),

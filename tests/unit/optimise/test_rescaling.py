@@ -215,11 +215,11 @@ def test_what_depends_on_a_state_is_left_alone() -> None:
     graph = af.Graph({"y": query @ held.transpose(0, 1, 3, 2)}, {"cache": held + 1.0})
     found = rescale_graph(graph, "h13", [{"x": drawn(1, 1, 4, 32)}])
     assert [product.reason for product in found.products] == [
-        "it reads what depends on a state, whose later values no run from zeros shows"
+        "it reads values that depend on a state, whose later values are not shown by runs that start from zeros"
     ]
 
 
-def test_a_tensor_with_other_readers_is_multiplied_beside_them() -> None:
+def test_a_tensor_with_other_readers_is_multiplied_next_to_them() -> None:
     x = af.input((1, 1, 16, 16), name="x")
     values = x.linear(drawn(16, 16))
     (group,) = find_tensor_products(af.Graph({"y": x.softmax(-1) @ values, "z": values.relu()}))
@@ -443,12 +443,12 @@ def test_rows_far_smaller_than_declared_ranges_stay_right(
     after = GraphErrors.measure(found.graph, resolve("h13"), [small], [evaluate_exactly(graph, small)])
     assert after.errors["y"][0] < 0.001
     (report,) = found.products
-    told = r"for inputs of 2\^-16 of their ranges scaled it has an error of .*; inputs= judges by the rows that occur"
+    lost = r"for inputs of 2\^-16 of their ranges its error is .* rescaled and .* as it was; inputs= judges by .*"
     worse = "with it an output of the whole graph was worse for smaller or larger inputs"
     if report.applied:  # a factor that keeps epsilon, and what it costs
         assert any("lose bits" in remark for remark in found.remarks)
         return
-    assert re.fullmatch(f"{told}|{worse}|{EPSILON_LOST}", report.reason)
+    assert re.fullmatch(f"{lost}|{worse}|{EPSILON_LOST}", report.reason)
     assert not any("lose bits" in remark for remark in found.remarks)
 
 
@@ -505,7 +505,7 @@ def test_what_is_not_proven_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None
     assert not found.applied
     assert found.products[0].reason == "the rescaled program is not proven to stay below the accumulator's edge"
     assert found.outputs[0].after == found.outputs[0].before
-    assert "a margin of -1.0 bits is" in found.remarks[-1]
+    assert "the proven margin is -1.0 bits" in found.remarks[-1]
 
 
 def test_attention_over_declared_ranges_is_proven() -> None:

@@ -137,7 +137,7 @@ def test_views_are_asked_for_by_name() -> None:
         model.input_view("ofset")
     with pytest.raises(UnknownNameError, match="unknown input 3"):
         model.input_view(cast("Any", 3))
-    with pytest.raises(GraphError, match="there is not one input to choose"):
+    with pytest.raises(GraphError, match="a name is needed unless there is exactly one input"):
         model.input_view()
     with pytest.raises(UnknownNameError, match="unknown output 'x0'"):
         model.output_view("x0")

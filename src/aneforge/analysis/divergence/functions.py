@@ -117,7 +117,7 @@ class Laying:
     shape: tuple[int, ...]
     axis: int
 
-    def laid(self, numbers: Array) -> Array | None:
+    def lay_out(self, numbers: Array) -> Array | None:
         """Return numbers in a tensor; None where there would be too many answers."""
         if numbers.size * math.prod(self.shape) > MOST_ANSWERS:
             return None
@@ -126,8 +126,8 @@ class Laying:
         return np.ascontiguousarray(np.broadcast_to(line, whole))
 
 
-def laying(layer: Layer, *, core: bool) -> Laying | None:
-    """Return how numbers are arranged before a layer, or before its slots; None where constants lie along all axes."""
+def find_laying(layer: Layer, *, core: bool) -> Laying | None:
+    """Return how numbers are arranged before a layer, or before its slots; None where constants are along all axes."""
     kind = layer.core_types[0]
     shapes = [one for stage in gains(layer) for one in affine_shapes(affine_of_stage(stage, kind.rank), kind.rank)]
     if core and layer.kind.name == GAIN_OFFSET:
@@ -154,8 +154,8 @@ def after_slots(layer: Layer, numbers: Array, program: Program, first: int = 0) 
     """Return what the slots of a layer from `first` on make of numbers that meet all constants; None if not known."""
     if not layer.epilogue.stages[first:]:
         return numbers
-    found = laying(layer, core=False) if slots_are_functions(layer) else None
-    laid = None if found is None else found.laid(numbers)
+    found = find_laying(layer, core=False) if slots_are_functions(layer) else None
+    laid = None if found is None else found.lay_out(numbers)
     if laid is None:
         return None
     functions = [(slot, stage) for slot, stage in layer.epilogue.stages[first:] if slot is not Slot.TRANSPOSE]
@@ -164,8 +164,8 @@ def after_slots(layer: Layer, numbers: Array, program: Program, first: int = 0) 
 
 def compute_numbers(layer: Layer, numbers: Array, program: Program) -> Array | None:
     """Return what a function of single elements makes of numbers that meet all constants; None if they are too many."""
-    found = laying(layer, core=True)
-    laid = None if found is None else found.laid(numbers)
+    found = find_laying(layer, core=True)
+    laid = None if found is None else found.lay_out(numbers)
     if laid is None:
         return None
     asked = layer.reading(lambda value: replace(value, type=TensorType(laid.shape, value.type.dtype)))

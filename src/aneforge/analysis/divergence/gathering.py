@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 __all__ = ["Gather", "gather_of", "list_resized_places"]
 
 MOST_ELEMENTS = 1 << 22
-"""Of what is gathered and of what it is gathered from: larger ones are not looked into."""
+"""Maximum number of elements of a result and of its source; larger ones are not examined."""
 COPIES = ("broadcast", "tile")
 """Copies that no other form describes."""
 FIRST_WEIGHTS = 256
-"""Weights that are looked at before all of them are: hardly any product has none but ones and zeros among them."""
+"""Number of weights that are checked before all of them: hardly any product has only ones and zeros among them."""
 
 
 @dataclass(frozen=True, slots=True)

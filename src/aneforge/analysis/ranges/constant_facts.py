@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array
 
-__all__ = ["found_once"]
+__all__ = ["compute_once"]
 
 Found = TypeVar("Found")
 FOUND: dict[int, dict[Hashable, object]] = {}
 """By the identity of arrays that are still in use; views of an array are distinguished by address and strides."""
 
 
-def found_once(values: Array, what: Hashable, find: Callable[[Array], Found]) -> Found:
+def compute_once(values: Array, what: Hashable, find: Callable[[Array], Found]) -> Found:
     """Return what is found of an array; where nobody can write to it, it is found once as long as the array lives.
 
     >>> weights = np.array([1.0, -3.0])
     >>> weights.flags.writeable = False
-    >>> found_once(weights, "largest", np.max), found_once(weights, "largest", np.min)
+    >>> compute_once(weights, "largest", np.max), compute_once(weights, "largest", np.min)
     (np.float64(1.0), np.float64(1.0))
     """
     owner = values.base if isinstance(values.base, np.ndarray) else values

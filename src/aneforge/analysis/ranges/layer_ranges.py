@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.analysis.divergence.arithmetic import crops
-from aneforge.analysis.ranges.constant_facts import found_once
+from aneforge.analysis.ranges.constant_facts import compute_once
 from aneforge.analysis.ranges.geometry import GEOMETRY
 from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, of_values, round_interval
 from aneforge.analysis.ranges.lengths import NO_LENGTHS, limit_by_length
@@ -153,7 +153,7 @@ def get_known_ref(
     if isinstance(ref, Declared):
         return Known(ref.type, fit(None, ref.type))
     values = ref.dense()
-    return Known(ref.type, found_once(values, "interval", of_values), values)
+    return Known(ref.type, compute_once(values, "interval", of_values), values)
 
 
 def product(layer: Layer, call: Call, situation: Situation, target: Target) -> Found:

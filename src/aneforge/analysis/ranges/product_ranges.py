@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aneforge.analysis.ranges.constant_facts import found_once
+from aneforge.analysis.ranges.constant_facts import compute_once
 from aneforge.analysis.ranges.interval import Range, as_read, products, round_interval
 from aneforge.analysis.ranges.sums import shares_total
 from aneforge.engine.golden import EDGE, kernel_transform
@@ -138,7 +138,7 @@ def sums_of(weight: Known, channel: int) -> WeightSums | None:
     """Return the sums of constant weights as the engine reads them; None for weights computed at run time."""
     if weight.values is None:
         return None
-    return found_once(weight.values, ("sums of channels", channel), partial(sums_along, channel))
+    return compute_once(weight.values, ("sums of channels", channel), partial(sums_along, channel))
 
 
 def sums_along(channel: int, values: Array) -> WeightSums:

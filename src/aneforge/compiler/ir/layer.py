@@ -49,7 +49,7 @@ Argument: TypeAlias = Ref | tuple[Ref, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage(Attributed):
-    """What fills a slot: a kind of layer, the constants that it takes besides the tensor that flows, and attributes."""
+    """What fills a slot: a kind of layer, its attributes, and its constants next to the tensor that flows."""
 
     kind: Kind
     operands: Mapping[str, Constant]

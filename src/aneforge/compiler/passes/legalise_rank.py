@@ -76,15 +76,15 @@ def check_ports(program: Program, most: int) -> None:
 def refusal(layer: Layer, ranks: Ranks, target: Target) -> NotSupportedError:
     """Return the error for a layer that cannot be brought to fewer axes: the rule's, or that of its own limit."""
     if finding(layer, target, RULE) is not None:
-        return refuse_layer(layer, target, RULE, "it treats more axes differently than there may be")
+        return refuse_layer(layer, target, RULE, "more of its axes have different roles than the limit on axes allows")
     return NotSupportedError(
-        "it has too many axes, and its operands do not share them so that some could be merged",
+        "it has too many axes, and its operands differ in them, so none can be merged",
         operation=operation_name(layer),
         location=layer.location,
         seen=", ".join(str(ref.type) for _, ref in layer.refs()),
         limit=f"{ranks.of_layer(layer)} axes",
         target=target.name,
-        remedy="bring the operands to one batch first, with tile or reshape",
+        remedy="give all operands the same batch axes first, with tile or reshape",
     )
 
 
@@ -136,8 +136,8 @@ class LegaliseRank(Pass):
         %t2 = TE anec.transpose(x = %t1) {perm = [0, 3, 1, 4, 2]} : fp16[4, 8, 2, 8, 2]
         %t3 = DMA anec.reshape(x = %t2) {shape = [1, 4, 16, 16]} : fp16[1, 4, 16, 16]
 
-    Batched products and linear layers have limits of their own. A layer that treats more axes differently than there
-    may be is an error, and so is an input, output or state of too many axes.
+    Batched products and linear layers have limits of their own. A layer in which more
+    axes have different roles than the limit allows is an error, and so is an input, output or state of too many axes.
     """
 
     name: ClassVar[str] = "legalise-rank"

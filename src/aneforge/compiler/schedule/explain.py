@@ -41,7 +41,9 @@ def explain_chaining(
         if (verdict.first, verdict.second) == (first, second):
             return verdict
     if segments[0] != segments[1]:
-        return ChainVerdict(first, second, ChainCondition.ONE_READER, f"%{first} and %{second} are in two segments")
+        return ChainVerdict(
+            first, second, ChainCondition.ONE_READER, f"%{first} and %{second} are in different segments"
+        )
     chaining = chaining_of(program, segments[0], rules)
     places = {name: place for place, name in enumerate(schedule.order)}
     numbers = {layer.name: number for number, layer in enumerate(chaining.flow.layers)}

@@ -139,7 +139,7 @@ def likeness_of_layer(layer: Layer, around: Surroundings) -> tuple[object, ...]:
 
 
 def form_of(argument: Argument) -> object:
-    """Return all of an operand that rules look at: of a value its type, of a constant its encoding besides."""
+    """Return all of an operand that rules look at: the type of a value, the type and encoding of a constant."""
     if isinstance(argument, tuple):
         return tuple(map(form_of, argument))
     if isinstance(argument, Value):

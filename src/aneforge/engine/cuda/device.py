@@ -1,6 +1,6 @@
 """Devices that run plans: NVIDIA GPUs through CuPy, found when one is asked for.
 
-Kernels are compiled by NVRTC the first time and kept beside compiled programs. What stands in the way is said in one
+Kernels are compiled by NVRTC the first time and kept next to compiled programs. What stands in the way is said in one
 sentence with its remedy (`obstacle`).
 """
 
@@ -66,7 +66,7 @@ class Device(Protocol):
         ...
 
     def needed_memory(self, plan: Plan) -> int:
-        """Return how many bytes a plan takes beside what is there already."""
+        """Return how many bytes a plan takes in addition to what is there already."""
         ...
 
 
@@ -208,7 +208,7 @@ class CudaDevice:
         return (int(free) + int(pool.free_bytes())) * 9 // 10
 
     def needed_memory(self, plan: Plan) -> int:
-        """Return how many bytes a plan takes beside the constants that are there already."""
+        """Return how many bytes a plan takes in addition to the constants that are there already."""
         new = sum(buffer.nbytes for buffer in plan.constants() if buffer not in self.constants)
         return plan.places()[1] + new
 
@@ -247,9 +247,9 @@ class CudaPlan:
         self.addresses |= {buffer: int(array.data.ptr) for buffer, array in constants.items()}
         self.places = places
         self.stream: Any = cupy.cuda.Stream(non_blocking=True)
-        self.parts = self.captured()
+        self.parts = self.capture_graphs()
 
-    def captured(self) -> list[Any]:
+    def capture_graphs(self) -> list[Any]:
         """Return graphs of launches, with the steps of the host between them."""
         parts: list[Any] = []
         launches: list[Launch] = []

@@ -250,7 +250,7 @@ class Operations:
         """Return a normalisation by constants, folded as the golden model folds it."""
         given = [mean, variance, gamma, beta]
         if any(isinstance(one, Tensor) for one in given):
-            raise UnsuitedError("a batch norm of computed numbers")
+            raise UnsuitedError("a batch norm with computed parameters")
         means, variances, gammas, betas = (None if one is None else np.asarray(one, np.float64) for one in given)
         assert means is not None  # noqa: S101 - the operation has both
         assert variances is not None  # noqa: S101
@@ -293,7 +293,7 @@ class Operations:
         """Lay out numbers quantised, or the numbers of integers, by a scale and a zero point of their channel."""
         scale, zero = cast("Array", rest["scale"]), rest["zero_point"]
         if found.op.name == "dequantize" and np.isnan(scale).any():
-            raise UnsuitedError("bits of a scale that is not a number")
+            raise UnsuitedError("the bits of a scale that is NaN")
         read = AttributeReader(attributes)
         target = read.text("output_dtype") if found.op.name == "quantize" else "fp16"
         return self.builder.scale_channels(
@@ -436,7 +436,7 @@ class Operations:
         """Lay out a copy of bits."""
         name = found.op.name
         if name.startswith("constexpr_"):
-            raise UnsuitedError("weights that are computed")
+            raise UnsuitedError("weights that are computed at run time")
         places = operands.get(placing_operand(found.op) or "")
         if isinstance(places, Tensor):
             return (lay_out_gathering(self.builder, name, cast("Value", operands["x"]), places, attributes),)
@@ -447,7 +447,7 @@ class Operations:
     ) -> tuple[Tensor, ...]:
         """Lay out what moves elements: its meaning on the numbers of places says which one goes where.
 
-        The meaning runs twice, with numbers that lie apart: what does not change is a constant.
+        The meaning runs twice, with two different sets of numbers: what does not change is a constant.
         """
         sources: list[Tensor] = []
         first: list[int] = []
@@ -499,7 +499,7 @@ class Operations:
         """Return one result of an arrangement, given where its elements come from."""
         build = self.builder
         if once.dtype == np.bool_:
-            raise UnsuitedError("bool that is made here")
+            raise UnsuitedError("an arrangement of booleans")
         moved = again - once == total
         if moved.all() and once.size:
             for source, begin in zip(sources, first, strict=True):
@@ -514,7 +514,7 @@ class Operations:
         for source, begin in zip(sources, first, strict=True):
             here = np.flatnonzero(~stays & (flat >= begin) & (flat < begin + source.size))
             if here.size and source.dtype != dtype:
-                raise UnsuitedError(f"{source.dtype} that becomes {dtype}")
+                raise UnsuitedError(f"{source.dtype} converted to {dtype}")
             if here.size:
                 parts.append((source, (flat[here] - begin).astype(np.int64), None if here.size == flat.size else here))
         if stays.any():
@@ -526,9 +526,9 @@ class Operations:
         return out
 
     def viewed(self, source: Tensor, places: Array) -> Tensor | None:
-        """Return elements of a tensor that lie in an affine pattern; None where they lie in none.
+        """Return elements of a tensor that are in an affine pattern; None where they are in none.
 
-        All elements in another order are a view, which what reads them may read as it lies; a part of them is copied.
+        All elements in another order are a view, which its readers may read in place; a part of them is copied.
         """
         build = self.builder
         whole = places.size == source.size and np.array_equal(np.sort(places, axis=None), np.arange(source.size))

@@ -178,7 +178,7 @@ class DeviceExecutable:
             return None
         try:
             lanes.append(self.device.load(planned.plan))
-        except BackendUnavailableError:  # the memory lies in pieces, or others took it
+        except BackendUnavailableError:  # the memory is fragmented, or others took it
             return None
         return lanes[-1]
 

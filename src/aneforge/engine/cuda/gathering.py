@@ -87,7 +87,7 @@ def gather_nd(x: Any, indices: Any, batch_dims: int) -> Meant:  # noqa: ANN401 -
 
 
 def dynamic_slice(x: Any, begin: Any, size: int, background: float) -> Meant:  # noqa: ANN401 - as above
-    """Take a slice of the last axis from a place on; what lies outside of x is the background, one element after it."""
+    """Take a slice of the last axis from a place on; what is outside of x is the background, one element after it."""
     extent = x.shape[-1]
     filled = np.full((*x.shape[:-1], 1), background, x.tensor.dtype)
     whole = np.concatenate([x, Meant(x.builder.constant(filled, ("background", background, *filled.shape)))], axis=-1)

@@ -1,6 +1,6 @@
 """Sums of products of integers as launches. They wrap, so any order of theirs has the bits of NumPy's.
 
-As for other products, tables say where the numbers of a line and those of a step lie.
+As for other products, tables say where the numbers of a line and those of a step are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["convolve", "multiply_labels", "multiply_matrices"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a product: where its batches, lines and steps lie."""
+    """One side of a product: where its batches, lines and steps are."""
 
     tensor: Tensor
     places: Places

@@ -59,7 +59,7 @@ LOGICAL = set(OF_BOOL.values())
 POWERS: Mapping[object, Any] = {0.5: np.sqrt, 1: np.positive, 2: np.square}
 """What NumPy's operator computes for a power."""
 ADDED_IN_TURN = 7
-"""NumPy adds so many real numbers of one axis one after the other, whatever lies beside them; more in another order."""
+"""NumPy adds so many numbers along one axis one after the other, whatever the other axes; more in another order."""
 FOLDS: Mapping[object, int] = {np.sum: 0, np.max: 1, np.min: 2, np.argmax: 3, np.argmin: 4}
 MOVEMENTS = {
     np.broadcast_to,
@@ -114,13 +114,13 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, *_: object, **__: object) -> Array:
         """Refuse: values are not known."""
-        raise UnsuitedError("values that are looked at")
+        raise UnsuitedError("values that the host must know")
 
     def astype(self, dtype: npt.DTypeLike, **_: object) -> Meant:
         """Return the values in another type: integers in wider types, or cut to narrower ones."""
         wanted = np.dtype(dtype)
         if self.dtype == REAL and wanted not in (REAL, np.int64):
-            raise UnsuitedError(f"real numbers as {wanted}")
+            raise UnsuitedError(f"floating-point numbers as {wanted}")
         return self if wanted == self.dtype else step(np.positive, wanted, self)
 
     def __pow__(self, power: Any) -> Meant:  # noqa: ANN401 - as NumPy's
@@ -129,7 +129,7 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
         return cast("Meant", np.power(self, power))
 
     def expect_within(self, least: int, most: int) -> None:
-        """Note, when the values are there, whether one lies outside of two."""
+        """Note, when the values are there, whether one is outside of two bounds."""
         builder, tensor = self.builder, self.tensor
         axes, (steps,) = builder.walk(replace(tensor, sample=tensor.size or 1), tensor)
         word, count = builder.refusal(), self.size * builder.samples
@@ -139,7 +139,7 @@ class Meant(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, index: Any) -> Meant:  # noqa: ANN401 - as NumPy's
         parts = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
         if any(isinstance(one, Meant) for one in parts):
-            return taken_at(self, parts)
+            return take_at(self, parts)
 
         def part(places: Array) -> Array:
             return places[index]
@@ -260,7 +260,7 @@ def moved(move: Callable[..., Any], *sources: Meant) -> Meant:
     builder = sources[0].builder
     dtype = sources[0].tensor.dtype
     held = [one if one.tensor.dtype == dtype else one.astype(one.dtype if dtype == HALF else dtype) for one in sources]
-    if any(one.tensor.dtype != dtype for one in held):  # fp16 beside float64
+    if any(one.tensor.dtype != dtype for one in held):  # fp16 and float64 together
         held = [step(np.positive, REAL, one) if one.tensor.dtype == HALF else one for one in sources]
         dtype = REAL
     first = [1 + sum(one.size for one in held[:number]) for number in range(len(held))]
@@ -285,11 +285,11 @@ def moved(move: Callable[..., Any], *sources: Meant) -> Meant:
     return Meant(out)
 
 
-def taken_at(x: Meant, parts: Sequence[object]) -> Meant:
+def take_at(x: Meant, parts: Sequence[object]) -> Meant:
     """Lay out a choice of elements at places that are computed, for neighbouring axes; of others all are taken.
 
     Raises:
-        UnsuitedError: The places are of axes that lie apart.
+        UnsuitedError: The places are of axes that are not adjacent.
     """
     builder = x.builder
     rest = [slice(None)] * (x.ndim + 1 - len(parts))
@@ -297,7 +297,7 @@ def taken_at(x: Meant, parts: Sequence[object]) -> Meant:
     named = [axis for axis, part in enumerate(whole) if not isinstance(part, slice) or part != slice(None)]
     begin, end = named[0], named[-1] + 1
     if len(named) != end - begin or any(part is None or isinstance(part, slice) for part in whole[begin:end]):
-        raise UnsuitedError("places of axes that lie apart")
+        raise UnsuitedError("indices along axes that are not adjacent")
     place: Any = 0
     for part, extent in zip(whole[begin:end], x.shape[begin:end], strict=True):
         place = place * extent + part
@@ -312,7 +312,7 @@ def taken_at(x: Meant, parts: Sequence[object]) -> Meant:
 
 
 def rows_along(x: Meant, axes: Sequence[int], *, dense: bool = True) -> tuple[Tensor, list[object]]:
-    """Return elements, dense ones where results lie as they do, and rows of them along axes."""
+    """Return elements, dense ones in the order of the results, and rows of them along axes."""
     held = x.builder.contiguous(x.tensor) if dense else x.tensor
     kept = [axis for axis in range(held.ndim) if axis not in axes]
     if not held.size:
@@ -330,7 +330,7 @@ def fold(function: Callable[..., Any], x: Meant, axis: Any = None, **options: An
     dtype = np.dtype(function(np.zeros((1,) * x.ndim, x.dtype), axis, **options).dtype)
     axes = range(x.ndim) if axis is None else sorted(one % x.ndim for one in np.atleast_1d(axis))
     if x.dtype == REAL and function is np.sum and (len(axes) != 1 or x.shape[axes[0]] > ADDED_IN_TURN):
-        raise UnsuitedError("a longer sum of real numbers")
+        raise UnsuitedError("a longer sum of floating-point numbers")
     held, rows = rows_along(x, list(axes), dense=False)
     out = builder.empty(shape, dtype)
     count = out.size * builder.samples
@@ -359,7 +359,7 @@ def rank(x: Meant, axis: int, *, kind: str) -> Meant:
     """
     builder = x.builder
     if kind != "stable":
-        raise UnsuitedError("an order of equal elements")
+        raise UnsuitedError("an unspecified order of equal elements")
     held, rows = rows_along(x, [axis % x.ndim])
     out = builder.empty(held.shape, np.dtype(np.int32))
     count = out.size * builder.samples
@@ -373,7 +373,7 @@ def take_along(x: Meant, places: Any, axis: int) -> Meant:  # noqa: ANN401 - as 
     axis %= x.ndim
     chosen = as_meant(builder, places)
     if chosen.shape[:axis] + chosen.shape[axis + 1 :] != x.shape[:axis] + x.shape[axis + 1 :]:
-        raise UnsuitedError("places that are broadcast")
+        raise UnsuitedError("indices that are broadcast")
     held = x.tensor if x.tensor.dense else builder.contiguous(x.tensor)
     listed = builder.contiguous(step(np.positive, np.dtype(np.int32), chosen).tensor)
     out = builder.empty(chosen.shape, held.dtype)
@@ -510,7 +510,7 @@ def real_numbers(x: Array) -> Array:
 def rounded(builder: Builder, value: object) -> Tensor:
     """Return a result as it leaves: real numbers rounded to fp16."""
     if not isinstance(value, Meant):
-        raise UnsuitedError("constants alone")
+        raise UnsuitedError("operands that are all constants")
     if value.dtype != REAL:
         return builder.contiguous(value.tensor)
     return put_step(builder, np.positive, builder.empty(value.shape), [value], real=True).tensor

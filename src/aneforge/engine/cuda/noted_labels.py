@@ -64,7 +64,7 @@ class Noted:
     """Where zeros are noted, and which bits together raise a doubt."""
     most: int | None = None
     """Where the largest sum of magnitudes of computed weights is noted."""
-    behind: list[tuple[int, bool]] = field(default_factory=list["tuple[int, bool]"])
+    after_slots: list[tuple[int, bool]] = field(default_factory=list["tuple[int, bool]"])
     """Where the slots after it note doubts: flags, or a magnitude that may be infinite."""
     host: list[Label] | None = None
     """What a layer on the host says of every sample, as it runs."""
@@ -79,9 +79,9 @@ class Noted:
 
     def is_quiet(self, notes: Notes) -> bool:  # noqa: PLR0911 - one question after the other
         """Return whether no sample raises a doubt, by what was noted of all of them together."""
-        if any(notes.words[place, :-1].any() for place, magnitude in self.behind if not magnitude):
+        if any(notes.words[place, :-1].any() for place, magnitude in self.after_slots if not magnitude):
             return False
-        if any(notes.largest(place) >= FP16_INFINITY for place, magnitude in self.behind if magnitude):
+        if any(notes.largest(place) >= FP16_INFINITY for place, magnitude in self.after_slots if magnitude):
             return False
         labels = self.labels
         if not labels.look:
@@ -98,7 +98,7 @@ class Noted:
 
     def label(self, notes: Notes, sample: int) -> Label:
         """Return how sure the results for one sample are."""
-        return self.labels.with_doubts([*self.doubts(notes, sample), *self.doubts_behind(notes, sample)])
+        return self.labels.with_doubts([*self.doubts(notes, sample), *self.doubts_after_slots(notes, sample)])
 
     def doubts(self, notes: Notes, sample: int) -> list[Label]:
         """Return the doubts that the values which go in raise, in the order in which the CPU raises them."""
@@ -118,10 +118,10 @@ class Noted:
                 found.append(PAST_THE_EDGE)
         return found
 
-    def doubts_behind(self, notes: Notes, sample: int) -> list[Label]:
+    def doubts_after_slots(self, notes: Notes, sample: int) -> list[Label]:
         """Return the doubts that values raise in the slots after an operation."""
         found: list[Label] = []
-        for place, magnitude in self.behind:
+        for place, magnitude in self.after_slots:
             if magnitude:
                 found += [SPECIAL] if float(notes.magnitudes(place)[sample]) >= FP16_INFINITY else []
             else:

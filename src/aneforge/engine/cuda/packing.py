@@ -36,11 +36,11 @@ PACKED = np.dtype([("numbers", np.float32, (CHUNK, GROUP)), ("halves", np.uint16
 SAFE = np.float32(1.0001)
 """Sums and norms in float32 are below their true values by less than this."""
 NEVER_DROPPED_FROM = 13
-"""The exponent's field of 2⁻², beside which no number is dropped."""
+"""The exponent's field of 2⁻², from which on no number is dropped."""
 
 
 def halves_places(*, left: bool) -> Places:
-    """Return where the halves of steps and lines lie, as `threshold_place` and `magnitude_place` say.
+    """Return where the halves of steps and lines are, as `threshold_place` and `magnitude_place` say.
 
     >>> halves_places(left=True)[0, [0, 3, 4, 16, 32]].tolist(), halves_places(left=False)[:3, 5].tolist()
     ([0, 3, 8, 4, 32], [9, 13, 137])

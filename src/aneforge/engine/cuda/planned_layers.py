@@ -224,10 +224,10 @@ class Layers:
                     raise UnsuitedError(f"slots after {x.dtype}")
                 table = function.table
                 x, place = self.builder.lookup_next(x, table, ("slot", table.tobytes()), function.doubtful.flags)
-                noted.behind.append((place, False))
+                noted.after_slots.append((place, False))
                 continue
             if x.dtype == HALF:
-                noted.behind.append((self.builder.find_extremes(x).largest, True))
+                noted.after_slots.append((self.builder.find_extremes(x).largest, True))
             x = self.stage(x, forms[id(function)])
         return x
 
@@ -267,7 +267,7 @@ class Layers:
             multiply = self.sums(product, After(unrounded=True, along_rows=True))
         if product.crops:
             if not isinstance(first, Tensor) or isinstance(second, Tensor):
-                raise UnsuitedError("int8 weights that are computed")
+                raise UnsuitedError("int8 weights that are computed at run time")
             found = self.operations.meeting_int8(cast("Any", multiply), first, second)
         else:
             found = multiply(first, second)

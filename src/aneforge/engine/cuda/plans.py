@@ -65,7 +65,7 @@ class Launch:
     """Threads of a block."""
     arguments: tuple[Address | int | float, ...]
     memory: int = 0
-    """Bytes of shared memory of a block, beside what the kernel itself has."""
+    """Bytes of shared memory of a block, in addition to what the kernel itself has."""
 
     def buffers(self) -> list[Buffer]:
         """Return the buffers that it reads and writes."""
@@ -142,7 +142,7 @@ class Plan:
         return found
 
     def places(self) -> tuple[dict[Buffer, int], int]:
-        """Return where each buffer lies in one stretch of memory, and the length of that."""
+        """Return where each buffer is in one range of memory, and the length of that."""
         lives = self.lifetimes()
         places: dict[Buffer, int] = {}
         held: list[tuple[int, int, int]] = []  # begin, end, last use

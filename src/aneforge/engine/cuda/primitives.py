@@ -88,12 +88,12 @@ class Builder:
         self.samples = samples
         self.findings = Findings(samples)
         self.kept = kept
-        """Constants by what tells them apart; plans for other numbers of samples share them."""
+        """Constants by what distinguishes them; plans for other numbers of samples share them."""
         self.extremes: dict[Buffer, Extremes] = {}
         self.packs: dict[object, list[Address]] = {}
-        """Where operands of products lie packed, by what tells them apart, with the bounds of their lines."""
+        """Where operands of products are packed, by what distinguishes them, with the bounds of their lines."""
         self.copies: dict[object, Tensor] = {}
-        """What was copied so that its elements lie one after the other, by where they lay."""
+        """What was copied so that its elements are contiguous, by where they were."""
         self.fresh: Buffer | None = None
         """What the last launches, those of a product, left; a table directly after it is theirs."""
         self.gate: tuple[Address, int] | None = None
@@ -151,7 +151,7 @@ class Builder:
             UnsuitedError: They are beyond 32 bits.
         """
         if dtype is np.int32 and places.size and int(places.max()) > LARGEST_PLACE:
-            raise UnsuitedError("places beyond 32 bits")
+            raise UnsuitedError("indices beyond 32 bits")
         held = places.astype(dtype)
         return self.table(held, ("places", held.dtype.name, held.size, held.tobytes()))
 
@@ -162,7 +162,7 @@ class Builder:
     def launch(self, kernel: str, grid: tuple[int, int, int], width: int, *arguments: object, memory: int = 0) -> None:
         """Add a launch; lists among the arguments are taken apart."""
         if max(grid[1:]) > 65535 or grid[0] > LARGEST_PLACE:
-            raise UnsuitedError("a grid that no device has")
+            raise UnsuitedError("a grid larger than a device can run")
         if 0 in grid:
             return
         self.fresh = None
@@ -375,7 +375,7 @@ class Builder:
         """Return x where a condition holds, else y, broadcast."""
         asked, left, right = self.as_tensor(condition), self.halves(x), self.halves(y)
         if asked.dtype != np.bool_:
-            raise UnsuitedError("a condition of numbers")
+            raise UnsuitedError("a condition that is not boolean")
         out = self.empty(np.broadcast_shapes(asked.shape, left.shape, right.shape))
         axes, steps = self.walk(out, asked, left, right)
         count = out.size * self.samples
@@ -443,7 +443,7 @@ class Builder:
     # Copies.
 
     def contiguous(self, x: Tensor) -> Tensor:
-        """Return a tensor of every sample whose elements lie one after the other; what was copied once stays."""
+        """Return a tensor of every sample whose elements are contiguous; what was copied once stays."""
         if x.dense and (x.sample or not x.size):
             return x
         known = (x.buffer, x.first, x.shape, x.steps, x.sample)
@@ -505,7 +505,7 @@ class Builder:
             )
 
     def moved(self, source: Tensor, first: int, shape: Sequence[int], steps: Sequence[int]) -> Tensor:
-        """Return a tensor whose elements lie in an affine pattern in another: a view, which nothing moves for."""
+        """Return a tensor whose elements are in an affine pattern in another: a view, which nothing moves for."""
         return Tensor(
             self, source.buffer, source.dtype, tuple(shape), tuple(steps), source.first + first, source.sample
         )
@@ -558,7 +558,7 @@ class Builder:
         return out
 
     def rows(self, x: Tensor, kept: Sequence[int], gone: Sequence[int]) -> list[object]:
-        """Return where rows begin and how their elements lie, for axes that stay and axes that a row goes along."""
+        """Return where rows begin and the steps of their elements, for axes that stay and axes along a row."""
         shape, (steps,) = compact(
             [self.samples, *(x.shape[axis] for axis in kept)], [[x.sample, *(x.steps[axis] for axis in kept)]]
         )
@@ -624,7 +624,7 @@ class Builder:
         count = out.size * self.samples
         places = 0 if dtype == HALF else dtype.itemsize
         if places not in (0, 2, 4):
-            raise UnsuitedError(f"places of {dtype}")
+            raise UnsuitedError(f"indices of {dtype}")
         self.over("extreme_rows", count, self.at(x), self.at(out), count, sign, places, rows)
         return out
 
@@ -704,7 +704,7 @@ def compact(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[
         for one, step in zip(along, here, strict=True):
             one.append(step)
     if len(axes) > MOST_AXES:
-        raise UnsuitedError(f"{len(axes)} axes that lie apart")
+        raise UnsuitedError(f"{len(axes)} axes that are not adjacent")
     missing = MOST_AXES - len(axes)
     return [1] * missing + axes, [[0] * missing + one for one in along]
 

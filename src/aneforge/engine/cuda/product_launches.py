@@ -1,6 +1,6 @@
 """Products as launches: matrices, convolutions of any window, transposed ones, Winograd's.
 
-They are all one kernel: tables say where the numbers of a line and those of a step lie (`native/products.cu`). The left
+They are all one kernel: tables say where the numbers of a line and those of a step are (`native/products.cu`). The left
 operand of a convolution is the kernels, the right one the images, padded before, one column for each place of each
 image of each sample.
 """
@@ -57,7 +57,7 @@ MOST_SLICES = 16
 PACKED_FROM = 4
 """Groups of rows from which on images are packed: each gathers them anew, and packs are written once."""
 CHUNKS_OF_A_BLOCK = 6
-"""What a block costs beside its steps, in chunks of them."""
+"""Fixed cost of a block, in chunks of its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """An operand: where its batches, lines and steps lie."""
+    """An operand: where its batches, lines and steps are."""
 
     tensor: Tensor
     places: Places
@@ -115,7 +115,7 @@ class Multiplier:
         depth, columns = right.shape[-2:]
         rows = left.shape[-2]
         if left.shape[-1] != depth:
-            raise UnsuitedError("matrices that do not go together")
+            raise UnsuitedError("matrices whose shapes do not match")
         after = after or After(*columns_of(start, columns))
         out = build.empty((*batch, rows, columns), np.dtype(np.float64) if after.unrounded else HALF)
         left_batch, right_batch = ([*batch_steps(one, batch), one.steps[-2], one.steps[-1]] for one in (left, right))
@@ -304,7 +304,7 @@ class Multiplier:
         padded = build.contiguous(build.padded(images, 2, [(top, bottom), (before, behind + extra)]))
         tall = height + top + bottom
         planes = build.samples * count * channels * tall
-        data = build.empty((4, count, channels, tall, tiles))  # samples lie inside, not first
+        data = build.empty((4, count, channels, tall, tiles))  # samples are inside, not first
         build.over("transform_data", planes * tiles, build.at(padded), build.at(data), planes, width + 2 + extra, tiles)
         kernels = self.transformed(weight)
         each = build.samples * count
@@ -315,7 +315,7 @@ class Multiplier:
         left = np.add.outer(four * kernel * len(sample), sample * kernel)
         right = np.add.outer(four * planes * tiles, sample * image)
         out_places = np.add.outer(four * each * outer * plane, sample * count * outer * plane)
-        beside = count if kernels.sample else each
+        images = count if kernels.sample else each
         self.multiply(
             Lines(
                 kernels,
@@ -326,10 +326,10 @@ class Multiplier:
             Lines(
                 data,
                 right.ravel(),
-                places_of([beside, rows, tiles], [channels * tall * tiles, tiles, 1]),
+                places_of([images, rows, tiles], [channels * tall * tiles, tiles, 1]),
                 places_of([channels, 3], [tall * tiles, tiles]),
             ),
-            Out(sums, out_places.ravel(), plane, places_of([beside, plane], [outer * plane, 1])),
+            Out(sums, out_places.ravel(), plane, places_of([images, plane], [outer * plane, 1])),
             After(unrounded=True, edgeless=True),
         )
         out = build.empty((count, outer, rows, width), np.dtype(np.float64) if after.unrounded else HALF)
@@ -377,14 +377,14 @@ class Multiplier:
         build = self.builder
         rows, columns, depth = len(left.lines), len(right.lines), len(left.steps)
         if depth == 0:
-            raise UnsuitedError("sums of nothing")
+            raise UnsuitedError("sums without elements")
         batches = len(out.places)
         whole = rows if first_rows is None else int(first_rows.max(initial=0)) + rows
         length = whole if after.along_rows else columns
-        begun = numbers_of(after.start)
+        starts = numbers_of(after.start)
         most = 0.0
-        if begun is not None and begun.size:
-            most = float(np.abs(begun).max())
+        if starts is not None and starts.size:
+            most = float(np.abs(starts).max())
         across, down = -(-columns // GROUP), -(-rows // GROUP)
         tiles = across * down * batches
         slices = slices_of(tiles, -(-depth // CHUNK))
@@ -471,7 +471,7 @@ class Multiplier:
         return [build.table(found[part] if found else np.empty(0), (key, part)) for part in range(5)]
 
     def packed(self, lines: Lines, distinct: Places, *, left: bool) -> list[object]:
-        """Lay out the packing of what is computed, once, and return where it lies, with the bounds of its lines."""
+        """Lay out the packing of what is computed, once, and return where it is, with the bounds of its lines."""
         build, tensor = self.builder, lines.tensor
         key = (tensor.buffer, tensor.first, left, *(one.tobytes() for one in (distinct, lines.lines, lines.steps)))
         if key not in build.packs:
@@ -531,7 +531,7 @@ def columns_of(start: Array | None, columns: int) -> tuple[Array | None]:
     found = numbers_of(start)
     assert found is not None  # noqa: S101 - it was given
     if found.size not in (1, columns) or (found.size > 1 and found.shape[-1] != columns):
-        raise UnsuitedError("sums that start at numbers for rows")
+        raise UnsuitedError("sums with a start value for each row")
     return (found,)
 
 

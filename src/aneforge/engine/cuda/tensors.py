@@ -1,4 +1,4 @@
-"""Arrays on a device as plans see them: where the numbers lie, and how far apart.
+"""Arrays on a device as plans see them: where the numbers are, and how far apart.
 
 A tensor has the shape that the program knows; the axis of samples comes before it and is not a part of it. It has the
 few manners of NumPy's arrays that the compositions of operations use, all of which move nothing: reshaping, turning,
@@ -40,7 +40,7 @@ class UnsuitedError(Exception):
 
 
 def dense_steps(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return how far apart neighbours along each axis lie in an array without gaps.
+    """Return how far apart neighbours along each axis are in an array without gaps.
 
     >>> dense_steps((2, 3, 4))
     (12, 4, 1)
@@ -74,7 +74,7 @@ class Tensor:
 
     @property
     def dense(self) -> bool:
-        """True where the elements of a sample lie one after the other, and samples too."""
+        """True where the elements of a sample are contiguous, and samples too."""
         right = all(
             step == wanted or extent == 1
             for step, wanted, extent in zip(self.steps, dense_steps(self.shape), self.shape, strict=True)

@@ -37,7 +37,7 @@ HALVES = (np.dtype(np.float16), np.dtype(np.uint16))
 HALF_BYTES = 2
 MOST_KEPT_PLACES = 1024
 MOST_INT8_DEPTH = 131_000
-"""Terms of a sum of int8 products up to which 32 bits hold it, whatever the numbers; longer ones go the golden way."""
+"""Terms of a sum of int8 products up to which 32 bits always hold it; longer sums are left to the golden model."""
 
 BEHIND_FIELDS = (
     ("gain", ctypes.c_void_p),
@@ -119,25 +119,25 @@ def element_strides(array: Array) -> tuple[int, ...]:
 
 
 def places_of(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Return where each index of a shape lies, the last axis the fastest. Nobody writes to it: short ones are kept.
+    """Return where each index of a shape is, the last axis the fastest. Nobody writes to it: short ones are kept.
 
     >>> places_of((2, 3), (10, 0)).tolist()
     [0, 0, 0, 10, 10, 10]
     """
     if math.prod(shape) <= MOST_KEPT_PLACES:
         return keep_places(tuple(shape), tuple(strides))
-    return found_places(shape, strides)
+    return compute_places(shape, strides)
 
 
 @lru_cache(maxsize=1024)
 def keep_places(shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """Return places that were asked for before, or find them."""
-    found = found_places(shape, strides)
+    found = compute_places(shape, strides)
     found.flags.writeable = False
     return found
 
 
-def found_places(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:
+def compute_places(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:
     """Return places, found anew."""
     places = np.zeros((), np.int64)
     for extent, stride in zip(shape, strides, strict=True):

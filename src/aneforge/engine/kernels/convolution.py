@@ -144,11 +144,11 @@ def apply_gain_to_convolution(
     """
     channels = Channels.behind(gain, offset, weight.shape[0])
     if not available():
-        return golden_gained(golden_sum(x, weight, None, window).total(), channels, x)
+        return apply_golden_gain(golden_sum(x, weight, None, window).total(), channels, x)
     return as_given(convolved(x, weight, channels, window, np.uint16), x)
 
 
-def golden_gained(total: Array, channels: Channels, like: Array) -> Array:
+def apply_golden_gain(total: Array, channels: Channels, like: Array) -> Array:
     """Return sums with what is after them as the golden model does it."""
     numbers = (channels.gain, channels.offset)
     gain, offset = (None if one is None else reshape_along(one, total.ndim) for one in numbers)
@@ -215,7 +215,7 @@ def apply_gain_to_winograd(x: Array, weight: Array, gain: Array, offset: Array |
     """
     channels = Channels.behind(gain, offset, weight.shape[0])
     if not available():
-        return golden_gained(golden_winograd(x, weight, None, pad), channels, x)
+        return apply_golden_gain(golden_winograd(x, weight, None, pad), channels, x)
     return as_given(winograd_convolved(x, weight, channels, pad, np.uint16), x)
 
 
@@ -306,7 +306,9 @@ def convolved_places(x: Array, weight: Array, slides: Slides) -> tuple[int, ...]
     """
     seen = f"{x.shape} and {weight.shape}"
     if x.ndim != weight.ndim or not 3 <= x.ndim <= 5:
-        raise GraphError("images and kernels have one to three axes besides two others", operation="conv", seen=seen)
+        raise GraphError(
+            "images and kernels must have one to three spatial axes, and two others", operation="conv", seen=seen
+        )
     check_slides(slides, x.ndim - 2)
     if 0 in weight.shape[1:]:
         raise GraphError("the kernels are empty", operation="conv", seen=seen)

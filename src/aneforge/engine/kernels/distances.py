@@ -68,7 +68,7 @@ def compute_scaled_distances(x: Array, shift: Array, factor: Array) -> Array:
 
 
 def measure(x: Array, shift: Array, factor: Array) -> Array:
-    """Compute distances, in runs along which shift and factor are one number or lie side by side."""
+    """Compute distances, in runs along which shift and factor are one number or are contiguous."""
     numbers, out = np.ascontiguousarray(x), np.empty(x.shape, np.uint16)
     if out.size == 0:
         return out

@@ -242,7 +242,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def paired(pair: Pair, x: Array, y: Array) -> Array:
-    """Combine pairs of elements, in runs that lie side by side."""
+    """Combine pairs of elements, in contiguous runs."""
     operation = pair.name.lower()
     first, second = bits_of(operation, x), bits_of(operation, y)
     try:
@@ -280,7 +280,7 @@ def pairs_of(pair: Pair, axis: int, first: Bits, second: Bits) -> tuple[Pairs, l
 
 
 def in_runs(first: Bits, second: Bits) -> tuple[int, Bits, Bits]:
-    """Return operands of one shape and the axis from which on each lies side by side, or is one element all along.
+    """Return operands of one shape and the axis from which on each is contiguous, or is one element all along.
 
     Operands that do not, or only for short runs, are copied.
     """

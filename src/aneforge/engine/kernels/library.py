@@ -1,4 +1,4 @@
-"""The library of fast kernels: where it lies, which paths it has, and the settings of a call.
+"""The library of fast kernels: where it is, which paths it has, and the settings of a call.
 
 It is plain C, built with the package and loaded through ctypes, so one build serves every Python and no Python headers
 are needed to build it. Where it is missing the golden model runs, and one warning says so.
@@ -44,7 +44,7 @@ PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, 
 NO_MEMORY = 1
 INEXACT = 3
 REASON = "aneforge_kernels.missing"
-"""What the build writes beside this module where it could not make the library: why."""
+"""Written by the build next to this module if it could not make the library: why."""
 REMEDY = "install a C compiler, then the package again with pip install --force-reinstall --no-cache-dir"
 
 
@@ -115,7 +115,7 @@ def reason_missing() -> str:
         return f"{PATH.name} cannot be loaded by this system, or belongs to another version"
     record = PATH.with_name(REASON)
     if not record.exists():
-        return f"there is no {PATH.name} beside the package's modules"
+        return f"there is no {PATH.name} in the package (folder engine/kernels)"
     first, _, more = record.read_text(encoding="utf-8").strip().partition("\n")
     return f"{first}; see {record}" if more else first
 
@@ -193,7 +193,7 @@ def call(name: str, *arguments: object) -> bool:
 
 
 def address(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
-    """Return where the elements of an array lie."""
+    """Return where the elements of an array are."""
     flags = array.flags
     if flags.c_contiguous and flags.writeable and array.size:  # the way that takes a third of the time
         return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(array)))  # pyright: ignore[reportArgumentType] - arrays are buffers

@@ -58,7 +58,7 @@ def read_off(name: str, sums: Array) -> Array:
 
 
 def softmax(x: Array, axis: int, adder: AdderChoice | None) -> Array:
-    """Return eˣ / Σ eˣ along an axis, by products without an adder, where what is not a number goes the golden way.
+    """Return eˣ / Σ eˣ along an axis, by products without an adder, except that NaN is left to the golden model.
 
     Raises:
         GraphTypeError: The numbers are not fp16.

@@ -1,6 +1,6 @@
 """Operations of the table on the kernels, for fp16 operands; the golden model has all others.
 
-What an operation is made of is written once, beside its golden arithmetic (`normalisation`, `pooling`, `products`,
+What an operation is made of is written once, next to its golden arithmetic (`normalisation`, `pooling`, `products`,
 `attention`, `crop`); here it is given the kernels instead of the golden functions. A function of one element is not
 here: it is a table (`dispatch`).
 """
@@ -65,7 +65,7 @@ __all__ = ["FOR_TARGET", "FUNCTIONS", "PRODUCTS", "TOTALS", "convolve_with_gain"
 
 
 def scaling(x: Array, weight: Array, bias: Array | None) -> Array:
-    """Return a 1×1 convolution of one channel as a scaling; a bias that is not of fp16 goes the golden way."""
+    """Return a 1×1 convolution of one channel as a scaling; a bias that is not of fp16 is left to the golden model."""
     halves = None if bias is None else planar.host_fp16(bias)
     if halves is not None and not np.array_equal(halves, np.asarray(bias)):
         return from_golden(golden.scaling_convolution(x, weight, bias), x)
@@ -196,7 +196,7 @@ def log_of_total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
 
 
 def log_of_total_of_powers(x: Array, axes: Axes, adder: AdderChoice) -> Array:
-    """Return log Σ eˣ, the largest x taken off first and added again; the golden way where one is not a number."""
+    """Return log Σ eˣ, the largest x taken off first and added again; by the golden model where one is NaN."""
     if largest_magnitude(x) > FP16_INFINITY:
         return from_golden(reductions.log_of_total_of_powers(x, axes, adder), x)
     most = largest(x, axes=axes, keep_dims=True)

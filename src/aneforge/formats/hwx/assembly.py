@@ -345,14 +345,14 @@ def constants_place(parts: Parts) -> int:
     return round_up(len(parts.text), 1 << CONSTANT_ALIGNMENT)
 
 
-def constants_beside(parts: Parts) -> memoryview:
+def constants_in_text(parts: Parts) -> memoryview:
     """Return the constants that are next to the tasks: those of a program without any where it has them elsewhere."""
     return memoryview(NO_CONSTANTS) if has_own_segment(parts) else parts.constants
 
 
 def text_segment_size(parts: Parts) -> int:
     """Return the bytes of the segment of tasks and of the constants next to them."""
-    return round_up(constants_place(parts) + len(constants_beside(parts)), PAGE)
+    return round_up(constants_place(parts) + len(constants_in_text(parts)), PAGE)
 
 
 def place_segments(
@@ -408,16 +408,16 @@ def text_segment(parts: Parts, style: Style, addresses: Addresses, at: int, relo
         relocations=tuple(Relocation(place, info) for place in parts.relocations),
         content=parts.text,
     )
-    beside = constants_beside(parts)
+    constant_bytes = constants_in_text(parts)
     constants = Section(
         name="__const",
         segment="__TEXT",
         address=addresses.text + constants_place(parts),
-        size=len(beside),
+        size=len(constant_bytes),
         file_offset=at + constants_place(parts),
         alignment=CONSTANT_ALIGNMENT,
         flags=0x26,
-        content=beside,
+        content=constant_bytes,
     )
     size = text_segment_size(parts)
     return Segment(

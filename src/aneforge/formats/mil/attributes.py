@@ -39,7 +39,7 @@ SINGLE = {
 }
 """Numbers that MIL takes in single precision, whatever the tensors are."""
 COUNTED = {("upsample_nearest_neighbor", f"scale_factor_{side}") for side in ("height", "width")}
-"""Numbers that are whole ones where all of them can be."""
+"""Numbers that are written as integers where all of them can be."""
 
 
 def attribute_literals(node: Node, *, rounded: bool) -> Iterator[tuple[str, Literal | Tuple]]:

@@ -1,7 +1,7 @@
 """Conditions and loops of a program, whose branches and bodies are blocks of statements: a graph has no blocks.
 
 Where the condition is known when the program is read, one branch is read. Otherwise both are, and each result is chosen
-(`cond` of the op table). A loop whose number of turns is known when it is read is written out.
+(`cond` of the op table). A loop whose number of iterations is known when it is read is written out.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Block
     from aneforge.graph.node import Value
 
-__all__ = ["MOST_TURNS", "branches", "turns"]
+__all__ = ["MOST_ITERATIONS", "read_condition", "write_out_loop"]
 
-MOST_TURNS = 4096
-"""Turns of a loop that is written out."""
+MOST_ITERATIONS = 4096
+"""Iterations of a loop that is written out."""
 Inline = Callable[["Block", "Sequence[Bound]"], "list[Bound]"]
 """Reads the statements of a block, given the values of its inputs, and returns what it gives."""
 
 
-def branches(call: Call, place: Location, inline: Inline, states: list[State]) -> Sequence[Bound]:
+def read_condition(call: Call, place: Location, inline: Inline, states: list[State]) -> Sequence[Bound]:
     """Read a condition.
 
     Raises:
@@ -66,17 +66,17 @@ def branches(call: Call, place: Location, inline: Inline, states: list[State]) -
     return [Tensor(node, index) for index in range(len(node.types))]
 
 
-def turns(call: Call, inline: Inline) -> Sequence[Bound]:
+def write_out_loop(call: Call, inline: Inline) -> Sequence[Bound]:
     """Write a loop out.
 
     Raises:
-        MilError: Its number of turns is not known when it is read, or is too large.
+        MilError: Its number of iterations is not known when it is read, or is too large.
     """
     check_blocks(call)
     parameter = call.given.get("loop_vars")
     carried = list(parameter.value) if parameter is not None and isinstance(parameter.value, tuple) else []
     condition, body = call.statement.blocks
-    for _ in range(MOST_TURNS):
+    for _ in range(MOST_ITERATIONS):
         going = truth(only(call, inline(condition, carried)))
         if going is None:
             raise NO_GRAPH_FORM.broken(
@@ -90,13 +90,13 @@ def turns(call: Call, inline: Inline) -> Sequence[Bound]:
             return carried
         following = inline(body, carried)
         if len(following) != len(carried):
-            found, expected = f"{len(following)} after a turn", f"{len(carried)} values"
+            found, expected = f"{len(following)} after an iteration", f"{len(carried)} values"
             raise RESULT_COUNT.broken(call.statement.at, op=call.name, found=found, expected=expected)
         carried = [settle(one) for one in following]
     raise NO_GRAPH_FORM.broken(
         call.statement.op_at,
         op=call.name,
-        found=f"more than {MOST_TURNS} iterations",
+        found=f"more than {MOST_ITERATIONS} iterations",
         suggestion="write it with fewer iterations",
     )
 
@@ -142,7 +142,7 @@ def truth(value: Bound) -> bool | None:
 
 
 def settle(value: Bound) -> Bound:
-    """Return a value between two turns; one that is known is from then on a constant, so that no chain grows."""
+    """Return a value between two iterations; one that is known is from then on a constant, so that no chain grows."""
     constant = fold_tensor(value) if isinstance(value, Tensor) and value.type.size <= 1 else None
     if constant is None:
         return value

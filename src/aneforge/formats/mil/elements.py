@@ -111,5 +111,5 @@ def group_of(width: int) -> tuple[int, int]:
 
 
 def is_signed(dtype: str) -> bool:
-    """Return whether a whole-number type has a sign."""
+    """Return whether an integer type has a sign."""
     return is_integer(dtype) and not dtype.startswith("u")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.display import number_of
 from aneforge.errors import AneforgeError, nearest_names
-from aneforge.formats.mil.blocks import branches, turns
+from aneforge.formats.mil.blocks import read_condition, write_out_loop
 from aneforge.formats.mil.calls import Call, collect_parameters, not_fitting, op_called
 from aneforge.formats.mil.checks import FOLDED, PORT_DTYPE, UNUSED_INPUT, checks_of
 from aneforge.formats.mil.constexpr import CONSTEXPR, constexpr_constants
@@ -268,7 +268,9 @@ class FunctionReader:
     def block_results(self, call: Call, place: Location) -> Sequence[Bound]:
         """Return what a condition or a loop gives."""
         call.check_names()
-        return branches(call, place, self.inlined, self.states()) if call.name == "cond" else turns(call, self.inlined)
+        if call.name == "cond":
+            return read_condition(call, place, self.inlined, self.states())
+        return write_out_loop(call, self.inlined)
 
     def inlined(self, block: Block, values: Sequence[Bound]) -> list[Bound]:
         """Read the statements of a block in the place of the statement that has it, and return what it gives."""

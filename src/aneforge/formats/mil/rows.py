@@ -1,4 +1,4 @@
-"""Rows that a loop of a fixed count writes and reads, one each turn: what it reads is known when the program is read.
+"""Rows that a loop of a fixed count writes and reads, one in each iteration: they are known when the program is read.
 
 Converters spell recurrent layers as a loop that gathers one row of its input and scatters one row of its result, by a
 counter. Written out, every counter is a constant: the gathers are slices, what was written is read where it was made,

@@ -1,4 +1,4 @@
-"""What is used of coremltools besides its messages: loading a package, predicting, and the plan of Core ML's scheduler.
+"""The parts of coremltools used in addition to its messages: loading a package, predicting, and Core ML's plan.
 
 It works only on macOS, where coremltools reaches the framework. Tests pass an object with this interface.
 """

@@ -153,7 +153,7 @@ def alike_axes(node: Node) -> Objection | None:
     batch = node.types[0].shape[:-2] or (1,)
     if found is not None or all(operand(node, name).type.shape[:-2] == batch for name in ("query", "key", "value")):
         return found
-    return Objection("Core ML takes queries, keys and values of the same axes", decomposition="alike")
+    return Objection("Core ML takes queries, keys and values with equal batch axes", decomposition="alike")
 
 
 # Elements and places
@@ -177,7 +177,7 @@ def chosen(node: Node) -> Objection | None:
     shapes = [operand(node, name).type.shape for name in ("a", "b")]
     if np.broadcast_shapes(*shapes) == node.types[0].shape:
         return None
-    return Objection("Core ML takes the shape of a choice from what is chosen", decomposition="one shape")
+    return Objection("Core ML takes the shape of a select from a and b, not from cond", decomposition="one shape")
 
 
 def mirrored(node: Node) -> Objection | None:
@@ -193,7 +193,7 @@ def stated_lengths(node: Node) -> Objection | None:
     shape, count = node.integers("shape"), node.integer("resized_dims")
     if found is not None or len(shape) <= count:
         return found
-    return Objection("Core ML takes the lengths that change", restated={"shape": shape[-count:]})
+    return Objection("Core ML takes only the lengths of the resized axes", restated={"shape": shape[-count:]})
 
 
 def stated_slice(node: Node) -> Objection | None:
@@ -214,7 +214,7 @@ def stated_slice(node: Node) -> Objection | None:
     ends = tuple(0 if passed else stop for passed, stop in zip(past, short_end, strict=True))
     end_mask = tuple(map(any, zip(past, marks, strict=True))) if any(past) else mask
     return Objection(
-        "Core ML takes places within 32 bits", restated={"begin": short_begin, "end": ends, "end_mask": end_mask}
+        "Core ML takes indices within 32 bits", restated={"begin": short_begin, "end": ends, "end_mask": end_mask}
     )
 
 
@@ -227,7 +227,7 @@ def stated_shape(node: Node) -> Objection | None:
     """Object to lengths that a reshape takes over from its operand, which Core ML allows only at the same rank."""
     if 0 not in node.integers("shape"):
         return None
-    return Objection("Core ML takes stated lengths", restated={"shape": node.types[0].shape})
+    return Objection("Core ML takes explicit lengths instead of 0 in a shape", restated={"shape": node.types[0].shape})
 
 
 def counted_axis(node: Node) -> Objection | None:
@@ -246,7 +246,7 @@ def border_of_zeros(node: Node) -> Objection | None:
 
 
 def without_asinh(_: Node) -> Objection | None:
-    """Object to asinh, which Core ML has not."""
+    """Object to asinh, which Core ML does not have."""
     return Objection("Core ML has no asinh", decomposition="atanh")
 
 

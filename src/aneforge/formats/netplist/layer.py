@@ -151,7 +151,7 @@ class Layer:
         found = self.five(found) if Dim.DEPTH in dims else found
         return found, [self.axis(dim, found) for dim in dims]
 
-    def laid(self, value: Value, dims: Sequence[Dim], what: str) -> Value:
+    def arrange(self, value: Value, dims: Sequence[Dim], what: str) -> Value:
         """Return a tensor whose axes are along dimensions, in their order.
 
         Raises:

@@ -69,7 +69,7 @@ def document_of(plist: PlistDict, file: str | None = None) -> Document:
     refuse_twice(top, "network", names)
     for name in names:
         if name in TOP:
-            raise top.error("a network is called like a key of the description", seen=quote_value(name))
+            raise top.error("a network has the name of a key of the description", seen=quote_value(name))
     networks = tuple(read_network(name, top.child(name, f"network {quote_value(name)}")) for name in names)
     procedures = tuple(read_procedure(keys, set(names)) for keys in top.children("ProcedureList", "procedure"))
     if not procedures:
@@ -105,14 +105,14 @@ def read_procedure(keys: Keys, networks: set[str]) -> Procedure:
     keys.what = f"procedure {quote_value(name)}"
     operations = tuple(read_operation(one, networks) for one in keys.children("OperationList", "operation"))
     if not operations:
-        raise keys.error("there is nothing to do", seen="an empty OperationList")
+        raise keys.error("a procedure must have an operation", seen="an empty OperationList")
     refuse_twice(keys, "operation", (operation.name for operation in operations))
     known = {operation.name for operation in operations}
     inputs = one_of_each(keys, [read_input(one, known) for one in keys.children("InputList", "input")])
     outputs = tuple(read_output(one, known) for one in keys.children("OutputList", "output"))
     refuse_twice(keys, "output", (f"{port.operation}/{port.symbol}" for port in outputs))
     if not outputs:
-        raise keys.error("it shows nothing", seen="an empty OutputList")
+        raise keys.error("a procedure must have an output", seen="an empty OutputList")
     keys.finish()
     return Procedure(name, inputs, operations, outputs, keys.location)
 
@@ -249,7 +249,7 @@ def read_network(name: str, keys: Keys) -> Network:
     refuse_twice(keys, "symbol", (*unit_names, *constant_names))
     for symbol in (*unit_names, *constant_names):
         if symbol in RESERVED:
-            raise keys.error("a symbol is called like a key of a network", seen=quote_value(symbol))
+            raise keys.error("a symbol has the name of a key of a network", seen=quote_value(symbol))
     weights = keys.optional_texts("Weights")
     refuse_twice(keys, "weights file", weights)
     constants = tuple(
@@ -259,7 +259,9 @@ def read_network(name: str, keys: Keys) -> Network:
     units = tuple(read_unit(symbol, keys.child(symbol, f"unit {quote_value(symbol)}", symbol)) for symbol in unit_names)
     outputs = tuple(read_network_output(symbol, keys) for symbol in keys.values if symbol not in keys.asked)
     if not outputs:
-        raise keys.error("it shows no symbol", remedy="give a dictionary with the key Bottom for every output")
+        raise keys.error(
+            "a network must have an output", remedy="give a dictionary with the key Bottom for every output"
+        )
     return Network(name, units, outputs, constants, weights, keys.location)
 
 
@@ -381,7 +383,7 @@ def read_network_output(symbol: str, network: Keys) -> NetworkOutput:
     own_name(keys, "OutputName", symbol)
     bottoms = keys.texts("Bottom")
     if len(bottoms) != 1:
-        raise keys.error("an output shows another number of tensors", seen=len(bottoms), limit=1)
+        raise keys.error("an output must name one tensor", seen=len(bottoms), limit=1)
     entry = NetworkOutput(
         symbol=symbol,
         bottom=bottoms[0],

@@ -195,7 +195,7 @@ def name_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping[
     """Return graphs by the names of their procedures; a single one is called main.
 
     Raises:
-        GraphError: A procedure is called like a key of a description.
+        GraphError: A procedure has the name of a key of a description.
     """
     if isinstance(given, Converted):
         return {PROCEDURE: given.graph}
@@ -204,7 +204,7 @@ def name_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping[
         for name in graphs:
             check_name("procedure", name)
             if name in NO_NAMES:
-                raise GraphError("a procedure is called like a key of a description", seen=quote_value(name))
+                raise GraphError("a procedure has the name of a key of a description", seen=quote_value(name))
         return graphs
     return {PROCEDURE: as_graph(cast("GraphLike", given))}
 

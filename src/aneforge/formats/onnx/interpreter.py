@@ -267,7 +267,7 @@ class NodeSurroundings:
 
     def try_body(self, graph: onnx.GraphProto, inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
         """Return the outputs of a graph, or what stops it, which is not gathered then."""
-        return self.interpreter.attempted(lambda: self.run_body(graph, inputs))
+        return self.interpreter.attempt(lambda: self.run_body(graph, inputs))
 
     def run_function(self, call: Call) -> tuple[Held, ...]:
         """Return the outputs of the function by which ONNX itself defines the node's operator.

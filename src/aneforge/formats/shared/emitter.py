@@ -71,8 +71,8 @@ class Budget:
     arranged: dict[tuple[int, str, tuple[int, ...]], tuple[Constant, Constant]] = field(
         init=False, default_factory=dict[tuple[int, str, tuple[int, ...]], "tuple[Constant, Constant]"]
     )
-    """Constants in another order or shape, beside those that they are of, by the identity of these: every turn of a
-    loop has the same."""
+    """Constants in another order or shape, with those that they were made from, by the identity of the latter: every
+    iteration of a loop has the same."""
 
     def arrange(self, constant: Constant, how: str, form: tuple[int, ...], make: Callable[[], Constant]) -> Constant:
         """Return a constant in another order or shape: one object, however often it is asked for."""

@@ -143,7 +143,7 @@ class Gathering:
     """Findings as they come up."""
 
     findings: dict[ImportProblem, None] = field(default_factory=dict[ImportProblem, None])
-    """In the order in which they came up; a loop's body finds the same in every turn."""
+    """In the order in which they came up; a loop's body finds the same in every iteration."""
 
     def raise_if_any(self) -> None:
         """Raise the one error of all findings.

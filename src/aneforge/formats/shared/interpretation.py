@@ -115,7 +115,7 @@ class Interpreter(ABC):
         """Keep a finding."""
         self.gathering.findings[finding] = None
 
-    def attempted(self, run: Callable[[], Results]) -> tuple[Results, str]:
+    def attempt(self, run: Callable[[], Results]) -> tuple[Results, str]:
         """Return what a run gives, and what stops it, which is not gathered then."""
         findings = self.gathering.findings
         before = len(findings)

@@ -27,7 +27,7 @@ UNROLLED = "unroll it in Python, with a number of turns that is known"
 
 
 def scan_rows(emit: Emitter, body: Body, carried: Sequence[Held], rows: Sequence[Held], fixed: Sequence[Held]) -> Held:
-    """Return what is carried after the last turn, and what the turns give, stacked along a first axis.
+    """Return what is carried after the last iteration, and what the iterations give, stacked along a first axis.
 
     Raises:
         GraphError: There are no slices, or tensors of different lengths, or something that is not a tensor.

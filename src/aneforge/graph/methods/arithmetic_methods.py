@@ -26,7 +26,7 @@ class ArithmeticMethods(Methods):
         raise GraphTypeError(
             "a tensor has no boolean value while the graph is built",
             location=users_location(),
-            remedy="use select(cond, a, b); ask `is None` whether there is a tensor",
+            remedy="use select(cond, a, b); to see whether there is a tensor, test `tensor is None`",
         )
 
     def __add__(self, other: object) -> Self:

@@ -470,5 +470,5 @@ class FunctionMethods(Methods):
     def _clipped(self, op: str, lo: object, hi: object) -> Self:
         low, high = number(lo, op, "lo", finite=False), number(hi, op, "hi", finite=False)
         if not low <= high:
-            raise misuse(op, "lo is not below hi", seen=f"{low:g} and {high:g}", limit="lo of at most hi")
+            raise misuse(op, "lo must be at most hi", seen=f"{low:g} and {high:g}")
         return self.apply("clip", alpha=low, beta=high)

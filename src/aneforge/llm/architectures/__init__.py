@@ -37,7 +37,7 @@ OTHERWISE = (
 
 
 @cache
-def known() -> Mapping[str, Architecture]:
+def list_adapters() -> Mapping[str, Architecture]:
     """Return the adapters by model type."""
     found: dict[str, Architecture] = {}
     for module in pkgutil.iter_modules(__path__):
@@ -53,7 +53,7 @@ def names() -> tuple[str, ...]:
     >>> "llama" in names()
     True
     """
-    return tuple(sorted(known()))
+    return tuple(sorted(list_adapters()))
 
 
 def architecture_of(settings: ModelSettings) -> Architecture:
@@ -81,7 +81,7 @@ def architecture_of(settings: ModelSettings) -> Architecture:
             seen=settings.nested("quantization_config").text("quant_method", "no method named"),
             remedy="take the checkpoint that is not quantised; compress= encodes the weights for the engine",
         )
-    if kind not in known():
+    if kind not in list_adapters():
         like = ", ".join(nearest_names(kind, names()))
         raise UnsupportedModelError(
             f"there is no adapter for the model type {kind!r}" + (f"; nearest: {like}" if like else ""),
@@ -89,7 +89,7 @@ def architecture_of(settings: ModelSettings) -> Architecture:
             limit=", ".join(names()),
             remedy=OTHERWISE,
         )
-    return known()[kind]
+    return list_adapters()[kind]
 
 
 def describe_decoder(settings: ModelSettings) -> DecoderConfig:

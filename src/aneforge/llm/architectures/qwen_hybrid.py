@@ -35,7 +35,7 @@ NEXT, LATER, MIXTURES = "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"
 FULL, LINEAR = "full_attention", "linear_attention"
 IN_PIECES = f"prompts run in pieces of up to {LONGEST_PIECE} tokens: a gated delta net has a memory"
 ROTATED = 0.25
-"""The share of a head that rotary positions turn where the settings do not say it."""
+"""The share of a head that rotary positions rotate where the settings do not say it."""
 
 
 def describe(settings: ModelSettings) -> DecoderConfig:
@@ -155,14 +155,14 @@ def locate_delta_net(prefix: str, spec: DeltaNetSpec, *, joined: bool) -> dict[s
             f"{prefix}decay.weight": WeightSource((f"{stored}in_proj_a.weight",)),
         }
     key, value = spec.key_width, group * spec.value_width
-    inner, size, beside = (f"{stored}in_proj_qkvz.weight",), 2 * key + 2 * value, (f"{stored}in_proj_ba.weight",)
+    inner, size, gates = (f"{stored}in_proj_qkvz.weight",), 2 * key + 2 * value, (f"{stored}in_proj_ba.weight",)
     return sources | {
         f"{prefix}query.weight": WeightSource(inner, row_groups=(size, 0, key)),
         f"{prefix}key.weight": WeightSource(inner, row_groups=(size, key, 2 * key)),
         f"{prefix}value.weight": WeightSource(inner, row_groups=(size, 2 * key, 2 * key + value)),
         f"{prefix}output_gate.weight": WeightSource(inner, row_groups=(size, 2 * key + value, size)),
-        f"{prefix}write_strength.weight": WeightSource(beside, row_groups=(2 * group, 0, group)),
-        f"{prefix}decay.weight": WeightSource(beside, row_groups=(2 * group, group, 2 * group)),
+        f"{prefix}write_strength.weight": WeightSource(gates, row_groups=(2 * group, 0, group)),
+        f"{prefix}decay.weight": WeightSource(gates, row_groups=(2 * group, group, 2 * group)),
     }
 
 

@@ -1,6 +1,6 @@
 """Causal attention, decomposed: softmax(queries · keysᵀ · scale + mask) · values, with heads that share keys.
 
-Queries of the heads that share a key head lie one after the other on the axis of rows, [key_value_heads,
+Queries of the heads that share a key head are one after the other on the axis of rows, [key_value_heads,
 group · tokens, width]: nothing is repeated, and no axis grows with context times width. The native attention layer
 would cut the program at every layer.
 """
@@ -44,7 +44,7 @@ def attend(query: af.Tensor, keys: af.Tensor, values: af.Tensor, mask: object, s
     """
     tokens, shared, width, places = query.shape[0], spec.key_value_heads, spec.head_width, keys.shape[1]
     group = spec.heads // shared
-    # One token needs no change of axes: heads lie in the order of their groups.
+    # One token needs no change of axes: heads are in the order of their groups.
     moved = query if tokens == 1 else query.transpose(1, 0, 2)
     rows = (moved * spec.scale).reshape(shared, group * tokens, width)
     scores = rows @ keys.transpose(0, 2, 1)

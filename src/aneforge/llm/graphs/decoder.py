@@ -9,7 +9,7 @@ The last part ends with the head, in tiles of the vocabulary that fit an axis of
 | step (one or more tokens) | `hidden`, `placement` [1, context, tokens], `mask` [1, tokens, context], `cosine`, `sine` [tokens, 1, width], `keys_N`, `values_N` | `keys_N_next`, `values_N_next`, `hidden` or `logits_N` |
 
 A step of layers with a memory has windows and memories in place of keys and values; of several tokens, which may be
-padded, `real` [tokens, 1] and `window` [kernel − 1 + tokens, kernel − 1] tell tokens from padding. Where tokens are
+padded, `real` [tokens, 1] and `window` [kernel − 1 + tokens, kernel − 1] distinguish tokens from padding. Where tokens are
 verified, what such a layer keeps after the first, the second and so on are outputs too (`memory_N_after_1`).
 """  # noqa: E501 - a table
 
@@ -24,7 +24,7 @@ from aneforge.errors import UnsupportedModelError
 from aneforge.llm.architecture import AttentionSpec, DeltaNetSpec, DenseSpec
 from aneforge.llm.graphs.causal_attention import attend_prompt, attend_with_cache
 from aneforge.llm.graphs.decoder_blocks import LayerWeights, Rotation, dense, normalise
-from aneforge.llm.graphs.delta_net import TokenFlags, delta_net_shapes_held, mix_by_delta_net
+from aneforge.llm.graphs.delta_net import TokenFlags, delta_net_state_shapes, mix_by_delta_net
 from aneforge.llm.graphs.experts import mix_experts
 from aneforge.llm.rope import rope_tables, rotation_matrix
 from aneforge.records import dataclass
@@ -186,7 +186,7 @@ def choose_row(x: af.Tensor) -> af.Tensor:
 
 
 def token_flags(part: DecoderPart, tokens: int) -> TokenFlags | None:
-    """Return what tells tokens from padding, for layers with a memory that take several tokens."""
+    """Return what distinguishes tokens from padding, for layers with a memory that take several tokens."""
     kernels = [layer.mixer.kernel for _, layer in part.layers if isinstance(layer.mixer, DeltaNetSpec)]
     if tokens == 1 or not kernels:
         return None
@@ -213,7 +213,7 @@ def head_outputs(x: af.Tensor, part: DecoderPart) -> dict[str, af.Tensor]:
 
 
 def attention_width(config: DecoderConfig) -> int:
-    """Return the width of the heads that rotary positions turn, which some layer may have."""
+    """Return the width of the heads that rotary positions rotate, which some layer may have."""
     widths = (layer.mixer.head_width for layer in config.layers if isinstance(layer.mixer, AttentionSpec))
     return next(widths, 1 if config.rope is None else config.rope.width)
 
@@ -221,7 +221,7 @@ def attention_width(config: DecoderConfig) -> int:
 def shapes_held(mixer: AttentionSpec | DeltaNetSpec, context: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of what a layer keeps between tokens, by name."""
     if isinstance(mixer, DeltaNetSpec):
-        return delta_net_shapes_held(mixer)
+        return delta_net_state_shapes(mixer)
     shape = (mixer.key_value_heads, context, mixer.head_width)
     return {"keys": shape, "values": shape}
 

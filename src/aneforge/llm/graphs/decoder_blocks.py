@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 NORM_FLOOR = 2.0**-12
-"""The least that a row's largest magnitude counts as, so that its reciprocal is finite, and small beside √epsilon."""
+"""The least value that a row's largest magnitude counts as: its reciprocal is finite, and it is far below √epsilon."""
 GELU_LINEAR, GELU_CUBIC = 2 * math.sqrt(2 / math.pi), 2 * math.sqrt(2 / math.pi) * 0.044715
 
 
@@ -60,14 +60,14 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """What rotary positions multiply by: tables that broadcast over heads, and the matrix of quarter turns."""
+    """What rotary positions multiply by: tables that broadcast over heads, and the matrix of a 90-degree rotation."""
 
     cosine: af.Tensor | Array
     sine: af.Tensor | Array
     matrix: object
 
     def turn(self, x: af.Tensor) -> af.Tensor:
-        """Turn the last axis; a product with 0 and ±1 is exact, and needs no slice inside the width."""
+        """Rotate the last axis; a product with 0 and ±1 is exact, and needs no slice inside the width."""
         rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).linear(self.matrix).reshape(*x.shape)
         return x * self.cosine + rows * self.sine
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from aneforge.llm.graphs.decoder_blocks import LayerWeights
     from aneforge.ops.types import Array
 
-__all__ = ["TokenFlags", "delta_net_shapes_held", "mix_by_delta_net"]
+__all__ = ["TokenFlags", "delta_net_state_shapes", "mix_by_delta_net"]
 
 PARTS = ("query", "key", "value")
 MEMORY_SCALE = 16.0
@@ -51,7 +51,7 @@ LENGTH_FLOOR = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class TokenFlags:
-    """What tells several tokens of a text from the padding after them."""
+    """What distinguishes several tokens of a text from the padding after them."""
 
     real: af.Tensor
     """[tokens, 1]: 1 for a token, 0 for padding, which neither decays nor writes anything."""
@@ -74,7 +74,7 @@ class HeadRows:
     """[heads, tokens, 1]."""
 
 
-def delta_net_shapes_held(spec: DeltaNetSpec) -> dict[str, tuple[int, ...]]:
+def delta_net_state_shapes(spec: DeltaNetSpec) -> dict[str, tuple[int, ...]]:
     """Return what a layer keeps between tokens: three windows [channels, kernel − 1], and the memories of its heads."""
     keys, values = spec.key_heads * spec.key_width, spec.value_heads * spec.value_width
     shapes: dict[str, tuple[int, ...]] = {
@@ -173,18 +173,18 @@ def write_several(read: HeadRows, memory: af.Tensor) -> tuple[af.Tensor, af.Tens
     lower = np.tri(tokens, dtype=np.float16)
     pairs = read.decay.linear(sums_of_pairs(tokens)).exp().reshape(heads, tokens, tokens) * lower
     # Rows of the triangle with and without its diagonal: the decays from the beginning, and up to the end.
-    begun = read.decay.linear(lower).exp().reshape(heads, tokens, 1)
-    ended = read.decay.linear(np.triu(np.ones((tokens, tokens), np.float16), 1)).exp().reshape(heads, tokens, 1)
+    from_start = read.decay.linear(lower).exp().reshape(heads, tokens, 1)
+    to_end = read.decay.linear(np.triu(np.ones((tokens, tokens), np.float16), 1)).exp().reshape(heads, tokens, 1)
     keys = read.key.transpose(0, 2, 1)
     inverse = invert_unit_triangle((read.key @ keys) * pairs * read.strength)
-    written = inverse @ ((read.value - (read.key @ memory) * begun) * read.strength)
-    found = (read.query @ memory) * begun + ((read.query @ keys) * pairs) @ written
+    written = inverse @ ((read.value - (read.key @ memory) * from_start) * read.strength)
+    found = (read.query @ memory) * from_start + ((read.query @ keys) * pairs) @ written
     whole = read.decay.sum(-1).exp().reshape(heads, 1, 1)
-    return found, memory * whole + (read.key * ended).transpose(0, 2, 1) @ written
+    return found, memory * whole + (read.key * to_end).transpose(0, 2, 1) @ written
 
 
 def sums_of_pairs(tokens: int) -> Array:
-    """Return the matrix [tokens², tokens] that adds, for every pair (t, j), what lies after j up to t.
+    """Return the matrix [tokens², tokens] that adds, for every pair (t, j), what is after j up to t.
 
     >>> sums_of_pairs(3)[3 * 2].tolist(), sums_of_pairs(3)[3 * 0 + 2].tolist()
     ([0.0, 1.0, 1.0], [0.0, 0.0, 0.0])
@@ -197,7 +197,7 @@ def sums_of_pairs(tokens: int) -> Array:
 def invert_unit_triangle(below: af.Tensor) -> af.Tensor:
     """Return the inverse of 1 + what is below the diagonal of matrices [heads, tokens, tokens].
 
-    Of two blocks and what is below and beside them, [[A, 0], [B, C]], the inverse has −C⁻¹·B·A⁻¹ there.
+    The inverse of [[A, 0], [B, C]], two blocks and the corner below the first, has −C⁻¹·B·A⁻¹ in that corner.
     """
     tokens = below.shape[-1]
     place = np.arange(tokens)
@@ -205,11 +205,11 @@ def invert_unit_triangle(below: af.Tensor) -> af.Tensor:
     length = 1
     while length < tokens:
         same = place[:, None] // (2 * length) == place // (2 * length)
-        beside = below * (same & (place[:, None] // length > place // length)).astype(np.float16)
+        corner = below * (same & (place[:, None] // length > place // length)).astype(np.float16)
         if inverse is None:
-            inverse = beside * -1.0 + np.eye(tokens, dtype=np.float16)
+            inverse = corner * -1.0 + np.eye(tokens, dtype=np.float16)
         else:
-            inverse = inverse - inverse @ beside @ inverse
+            inverse = inverse - inverse @ corner @ inverse
         length *= 2
     assert inverse is not None  # noqa: S101 - there are two tokens or more
     return inverse

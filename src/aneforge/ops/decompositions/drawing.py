@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MASK_OF_HOST", "NUMBERS_OF_HOST"]
 
-HOST = Evidence(EvidenceKind.DECODED, "guide ch. 35", note="Drawn on the host, and fed.")
+HOST = Evidence(EvidenceKind.DECODED, "guide ch. 35", note="Drawn on the host and passed as an input.")
 
 
 def mask_of_host(to: Site, x: Term, *, rate: float, **_: object) -> Term:

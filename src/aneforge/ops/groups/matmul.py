@@ -93,7 +93,7 @@ def weighted_type(x: TensorType, y: TensorType) -> TensorType:
     expect_rank(y, 3, what="y")
     if x.shape[0] != y.shape[0]:
         raise GraphError(
-            "there is not one weight for every matrix of the batch", seen=f"{y.shape[0]} weights", limit=x.shape[0]
+            "there must be one weight for every matrix of the batch", seen=f"{y.shape[0]} weights", limit=x.shape[0]
         )
     return batched_type(x, y)
 

@@ -158,7 +158,7 @@ def strides_that_see(windows: WindowSample) -> tuple[int, ...] | None:
 
 
 def pool_sampler(*own: Attribute, dtypes: Sequence[str] = FLOATS) -> Callable[[Chooser], Sample]:
-    """Return a function that draws pooling with attributes of its own besides the window's."""
+    """Return a function that draws pooling with attributes of its own in addition to the window's."""
 
     def sample(chooser: Chooser) -> Sample:
         windows = draw_windows(chooser, dilated=False, pad_below_window=True)

@@ -27,7 +27,7 @@ FROM_BLOCKS = Support(floor=2, basis=Basis.LIKELY, mil_since=4, mil_otherwise=Mi
 
 
 def truncated(x: Array, dtype: str) -> Array:
-    """Return real numbers as whole ones, cut towards zero; past the range its end, and 0 for what is not a number."""
+    """Return real numbers as integers, cut towards zero; past the range its end, and 0 for what is not a number."""
     low, high = value_range(dtype)
     cut = np.trunc(x)
     inside = np.where((cut > low) & (cut < high), cut, 0).astype(meaning_dtype(dtype))

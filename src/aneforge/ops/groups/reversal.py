@@ -1,4 +1,4 @@
-"""Operations that turn a tensor round."""
+"""Operations that reverse a tensor."""
 
 from __future__ import annotations
 

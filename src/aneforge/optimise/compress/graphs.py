@@ -130,7 +130,7 @@ def compressed(
         constant = chosen.constant or first.weight
         verdicts = [fates.of(use.node, use.operand, constant) for use in same] if is_encoded(constant) else []
         now.update({(use.node, use.operand): constant for use in same})
-        kept = beside(readers, same) if constant is not first.weight else ""
+        kept = name_other_readers(readers, same) if constant is not first.weight else ""
         reports.append(report(same, constant, chosen, verdicts, kept))
     return Compressed(replaced(whole, now), tuple(reports))
 
@@ -226,7 +226,7 @@ def readers_of(graph: Graph) -> Mapping[Constant, tuple[str, ...]]:
     return {constant: tuple(places) for constant, places in found.items()}
 
 
-def beside(readers: Mapping[Constant, tuple[str, ...]], same: Sequence[Use]) -> str:
+def name_other_readers(readers: Mapping[Constant, tuple[str, ...]], same: Sequence[Use]) -> str:
     """Return what keeps the dense weight in the graph as well as the encoded one; empty if nothing does."""
     here = {use.name for use in same}
     others = [place for place in readers[same[0].weight] if place not in here]

@@ -50,7 +50,7 @@ DEVIATIONS = 12
 has few elements near its ends."""
 
 ALIKE_EVERY = 4
-"""In one of this many turns the elements of a row are alike: their roundings add up, where others cancel."""
+"""In one of this many sets the elements of a row are alike: their roundings add up, where others cancel."""
 
 
 def rescale(
@@ -112,7 +112,9 @@ def rescale_within(
         if after >= min(before, 0.0):
             text = f"the least margin of all sums is proven to be {after:+.1f} bits, as it was {before:+.1f}"
             return replace(found, remarks=(*found.remarks, text))
-    return undo(found, whole, f"{NOT_PROVEN}: a margin of {after:+.1f} bits is; give more safety_bits, or samples")
+    return undo(
+        found, whole, f"{NOT_PROVEN}: the proven margin is {after:+.1f} bits; give more safety_bits, or samples"
+    )
 
 
 def undo(found: Rescaled, graph: Graph, remark: str) -> Rescaled:
@@ -197,7 +199,7 @@ def draw_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Arr
 def draw_far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
     """Return inputs far smaller than their ranges, in turns by the policy's parts: around what is nearest to zero.
 
-    In every fourth turn rows are of equal elements, whose roundings do not cancel.
+    In every fourth set rows are of equal elements, whose roundings do not cancel.
     """
     random, chosen = np.random.default_rng(SEED), policy().small_rows
     turns = count_sets(graph, len(chosen.parts), chosen.sets)

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TrialBasis", "TrialLoop", "find_operands", "find_reached_outputs", "is_worth", "loses_nothing"]
 
-NOT_BETTER = "with it an output of the whole graph was worse on some inputs, or none gained by as much as counts"
+NOT_BETTER = "with it an output of the whole graph was worse on some inputs, or no output gained enough to count"
 LOSES_ELSEWHERE = "with it an output of the whole graph was worse for smaller or larger inputs"
-READS_STATE = "it reads what depends on a state, whose later values no run from zeros shows"
+READS_STATE = "it reads values that depend on a state, whose later values are not shown by runs that start from zeros"
 UNKNOWN = NodeError(math.nan, 0)
 
 
@@ -382,4 +382,4 @@ def loses_nothing(before: NodeError, after: NodeError, exponents: Sequence[int])
 
 def compare_texts(before: NodeError, after: NodeError) -> str:
     """Return what a rescaling did to the error of a product or norm by itself."""
-    return f"scaled it has an error of {format_percent(after.error)} against {format_percent(before.error)}"
+    return f"its error is {format_percent(after.error)} rescaled and {format_percent(before.error)} as it was"

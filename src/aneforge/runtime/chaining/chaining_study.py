@@ -105,7 +105,7 @@ class StudiedClass(Entry, frozen=True):
     modelled: str = ""
     """What the simulation adds; empty where it adds nothing."""
     methods: tuple[StudiedMethod, ...] = ()
-    """Besides the factory."""
+    """In addition to the factory."""
     properties: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """What was looked for and is not there."""

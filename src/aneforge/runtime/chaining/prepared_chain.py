@@ -45,7 +45,7 @@ NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ChainOptions:
-    """What a simulated chain is prepared with besides its request; which keys the real options take is not known.
+    """What a simulated chain is prepared with, in addition to its request; the keys of the real options are not known.
 
     >>> ChainOptions("decoder", wait_events=[ANESharedWaitEvent(1, Event("weights are loaded"))]).name
     'decoder'

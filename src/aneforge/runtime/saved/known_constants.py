@@ -1,7 +1,7 @@
 """Constants that are in memory already: what an entry of the cache leaves out, and what programs of one process share.
 
 Weights are most of a program. An entry is looked up by its graph, whose weights are in memory then. The program takes
-them where they lie, whole or in parts: neither the disk nor the memory has them once more for every program. Weights
+them where they are, whole or in parts: neither the disk nor the memory has them once more for every program. Weights
 that the compiler made, such as encoded ones that it folded, are in the entry; programs that have the same share them.
 """
 

@@ -434,6 +434,6 @@ def test_layers_of_two_segments_are_never_chained() -> None:
   output "y" = %s""")
     made = schedule(program)
     found = explain_chaining(program, made, "p", "s")
-    assert str(found) == "%p and %s: not chained, one reader: %p and %s are in two segments"
+    assert str(found) == "%p and %s: not chained, one reader: %p and %s are in different segments"
     with pytest.raises(UnknownNameError, match="unknown layer 'q'"):
         explain_chaining(program, made, "p", "q")

@@ -318,7 +318,7 @@ def test_a_damaged_sparse_kernel_is_refused() -> None:
             sparse_kernel(shape, [whole[:length]], 0)
     with pytest.raises(HwxError, match="the kernel's masks must give the bytes that it states"):
         sparse_kernel(shape, [np.concatenate([[1], whole[1:]]).astype(np.uint16)], 0)
-    with pytest.raises(HwxError, match="kernels without zeros are known of 1×1"):
+    with pytest.raises(HwxError, match="kernels stored without zeros are known only for 1×1"):
         sparse_kernel(replace(shape, height=3, width=3), [whole], 0)
 
 

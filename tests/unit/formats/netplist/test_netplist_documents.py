@@ -297,7 +297,7 @@ def test_several_graphs_are_procedures_of_one_description() -> None:
 
 @pytest.mark.parametrize("name", ["Version", "Networks", "ProcedureList"])
 def test_a_procedure_called_like_a_key(name: str) -> None:
-    with pytest.raises(GraphError, match="a procedure is called like a key of a description"):
+    with pytest.raises(GraphError, match="a procedure has the name of a key of a description"):
         netplist({name: Graph({"y": af.input((1, 2)).relu()})})
 
 

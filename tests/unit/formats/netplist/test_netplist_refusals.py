@@ -47,7 +47,7 @@ RANKED: dict[str, Plain] = {"SortDimension": "Width", "VectorDimension": "Channe
         ("LocalResponseNormalization", ROW, {"KernelWidth": 3}, "what a window of rows and columns does"),
         ("LocalResponseNormalization", ROW, {"KernelHeight": 3}, "what a window of rows and columns does"),
         ("LocalResponseNormalization", ROW, {"KernelChannel": 2}, "normalise only the first KernelChannel channels"),
-        ("Dropout", ROW, {"DropoutRate": 0.5}, "how the engine draws what a rate drops"),
+        ("Dropout", ROW, {"DropoutRate": 0.5}, "how the engine draws the elements that are dropped"),
         ("PixelShuffle", SQUARE, {"FactorZ": 2}, "the depth is not rearranged"),
         ("CostVolume", {"a": {"width": 2}, "b": {"width": 4}}, {"DisparityDirection": 1}, "what the other directions"),
         ("CostVolume", {"a": {"width": 2}, "b": {"width": 4}}, {"ScaleFactorX": 2}, "what a scale factor does"),
@@ -65,7 +65,7 @@ RANKED: dict[str, Plain] = {"SortDimension": "Width", "VectorDimension": "Channe
             "Conv",
             ROW,
             {"Type": "ChannelWiseDeConv", "KernelMode": "Unity", "PadTop": 1},
-            "reaches over what the kernel",
+            "a padding before that is not smaller",
         ),
     ],
 )

@@ -430,7 +430,7 @@ def test_as_a_backend_it_computes_for_the_target_and_says_that_it_is_no_silicon(
         with pytest.warns(SliceSaturationWarning) if chip == "h13" else nullcontext():
             here, there = (af.compile(crop, target=chip, backend=name) for name in ("software", "e5rt"))
         assert np.array_equal(here(large), there(large))
-        assert "a software engine after a dispatch library" in str(there.exactness)
+        assert "a software engine through a dispatch library" in str(there.exactness)
         assert there.exactness.exactness == "modelled"
 
 

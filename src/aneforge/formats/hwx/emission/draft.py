@@ -34,7 +34,7 @@ class Join:
     leaves_on_chip: bool = False
     """The next task reads what this one leaves on chip."""
     paired_before: bool = False
-    """Second of a pair that passes results on chip and names the scratch base register besides."""
+    """Second of a pair that passes results on chip and also names the scratch base register."""
     paired_after: bool = False
     """First of such a pair."""
     copies: bool = False

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 MOST_LANES = 16
-"""Lanes of a core at most, whatever the map (decoded); that they fit the kernel memory bounds them besides."""
+"""Lanes of a core at most, whatever the map (decoded); they must also fit the kernel memory."""
 
 
 def matrix_surface(rows: int, columns: int, bar: int) -> Surface:

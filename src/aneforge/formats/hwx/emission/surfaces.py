@@ -59,7 +59,7 @@ class Access(IntEnum):
     WRITTEN_BEFORE = 0x53901
     """An earlier task of the program wrote it."""
     NAMED = 0x48880
-    """It is on chip, and the base register of scratch is named besides."""
+    """It is on chip, and the base register of scratch is named too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,8 +144,8 @@ def sparse_kernel(shape: KernelShape, streams: Sequence[Bits], task: int) -> tup
     tiles = list(tiles_of(shape, len(streams)))
     if shape.height * shape.width != 1 or shape.groups != 1 or len(tiles) != 1 or tiles[0].lanes > MASK_LANES:
         raise HwxError(
-            f"task {task}: ne.sparse_kernel: kernels without zeros are known of 1×1, one group and one tile of up to "
-            f"{MASK_LANES} lanes",
+            f"task {task}: ne.sparse_kernel: kernels stored without zeros are known only for 1×1, one group and one "
+            f"tile of up to {MASK_LANES} lanes",
             seen=f"{shape.height}×{shape.width}, {shape.groups} groups, {len(tiles)} tiles of {tiles[0].lanes} lanes",
         )
     lanes = tiles[0].lanes

@@ -83,7 +83,7 @@ def kernel_of(reader: TaskReader) -> Kernel:
     return cast("Kernel", reader.meaning.kernel)
 
 
-def given_window(reader: TaskReader) -> SourceWindow:
+def read_window(reader: TaskReader) -> SourceWindow:
     """Return the window, which every task of the neural engine has."""
     return cast("SourceWindow", reader.meaning.window)
 
@@ -136,7 +136,7 @@ def window_of(reader: TaskReader) -> Window:
     Raises:
         HwxError: The result does not have the extents that follow, or there are too many products.
     """
-    window, source, result = given_window(reader), reader.meaning.sources[0].extents, reader.meaning.result.extents
+    window, source, result = read_window(reader), reader.meaning.sources[0].extents, reader.meaning.result.extents
     if not (window.width and window.height and window.stride_x and window.stride_y):
         raise reader.refuse("common.convolution", "kernel and strides must be at least 1", seen=window)
     if source.depth != 1 or result.depth != 1:
@@ -173,7 +173,7 @@ def pads_of(
 
 def kernel_shape_of(reader: TaskReader) -> KernelShape:
     """Return what the kernel is made of."""
-    kernel, window, result = kernel_of(reader), given_window(reader), reader.meaning.result.extents
+    kernel, window, result = kernel_of(reader), read_window(reader), reader.meaning.result.extents
     inner, groups = channels_of_one(reader), reader.meaning.groups
     return KernelShape(groups, result.channels, inner, window.height, window.width, kernel.lanes, kernel.bias)
 
@@ -279,7 +279,7 @@ def channel_sum_of(reader: TaskReader) -> Sum:
 
 def channels_of_one(reader: TaskReader) -> int:
     """Return how many input channels an output channel reads."""
-    window = given_window(reader)
+    window = read_window(reader)
     return window.unicast_channels if window.unicast else reader.meaning.sources[0].extents.channels
 
 

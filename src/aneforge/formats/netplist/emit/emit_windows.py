@@ -125,7 +125,7 @@ def upsample_nearest(call: Call) -> Held:
     """Write an upsampling by whole factors: a kernel of ones as long as the step.
 
     Raises:
-        NotSupportedError: A factor is not whole.
+        NotSupportedError: A factor is not an integer.
     """
     factors = [call.node.number(f"scale_factor_{side}") for side in ("height", "width")]
     if any(factor != int(factor) for factor in factors):

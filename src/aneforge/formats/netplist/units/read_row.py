@@ -30,7 +30,7 @@ def read_row(layer: Layer) -> Value:
     if not row.result.dims:
         return read_anywhere(layer, row)
     laid = {
-        name: layer.laid(value, layout.of_dims(dims_of(value)), name_bottom(name, place, len(layer.bottoms)))
+        name: layer.arrange(value, layout.of_dims(dims_of(value)), name_bottom(name, place, len(layer.bottoms)))
         for place, (value, (name, layout)) in enumerate(zip(layer.bottoms, row.operands.items(), strict=True))
     }
     operands = {operand.name: laid[operand.name] for operand in find_op(row.op).operands}

@@ -110,7 +110,7 @@ def upsampling(layer: Layer, window: Window, x: Value) -> Value:
     ]
     if min(before) < 0:
         raise layer.without_meaning(
-            "the padding before reaches over what the kernel spreads, which no operation of the table expresses",
+            "no operation of the table expresses a padding before that is not smaller than the kernel",
             seen=list(window.pads[::2]),
             limit=f"less than the kernel's {list(window.kernel)}",
         )

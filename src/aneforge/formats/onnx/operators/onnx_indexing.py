@@ -198,7 +198,7 @@ def pad(call: Call) -> Value:
 def surround(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...], value: Value) -> Value:
     """Return a tensor with further elements around it; a negative width cuts."""
     if len(widths) != 2 * len(axes):
-        raise GraphError("there are not two widths for each axis", seen=len(widths), limit=2 * len(axes))
+        raise GraphError("there must be two widths for each axis", seen=len(widths), limit=2 * len(axes))
     mode = call.choice("mode", "constant", *PAD_MODES)
     both = [(0, 0)] * x.type.rank
     for place, axis in enumerate(axes):

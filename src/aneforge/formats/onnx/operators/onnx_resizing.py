@@ -102,7 +102,7 @@ def scaled_axes(x: Value, axes: Sequence[int], scales: Array) -> dict[int, Along
     """
     given = np.ravel(scales).astype(np.float32)
     if len(given) != len(axes) or not np.all(np.isfinite(given) & (given > 0)):
-        raise GraphError("there is not one scale above 0 for each axis", seen=given.tolist()[:8], limit=len(axes))
+        raise GraphError("there must be one scale above 0 for each axis", seen=given.tolist()[:8], limit=len(axes))
     found: dict[int, Along] = {}
     for axis, scale in zip(axes, given, strict=True):
         extent = x.type.shape[axis]
@@ -150,7 +150,7 @@ def sized_axes(call: Call, x: Value, axes: Sequence[int]) -> dict[int, Along]:
     """
     sizes = call.known_integers(3, "the list of sizes") or ()
     if len(sizes) != len(axes) or min(sizes, default=0) < 0:
-        raise GraphError("there is not one size for each axis", seen=list(sizes), limit=len(axes))
+        raise GraphError("there must be one size for each axis", seen=list(sizes), limit=len(axes))
     check_extents("the result", sizes)
     extents = [x.type.shape[axis] for axis in axes]
     policy = "stretch"

@@ -264,7 +264,7 @@ def activate(call: Call, x: Value, parameters: Sequence[float]) -> Value:
 
 
 @operator("NhwcMaxPool", domain=RUNTIME_DOMAIN)
-def pooled_behind(call: Call) -> Value:
+def pool_channels_last(call: Call) -> Value:
     """Convert the largest in windows, channels after the places."""
     attributes = {name: list(call.integers(name) or ()) for name in ("dilations", "kernel_shape", "pads", "strides")}
     given = {name: listed for name, listed in attributes.items() if listed}

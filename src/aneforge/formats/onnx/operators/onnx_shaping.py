@@ -160,7 +160,7 @@ def tile(call: Call) -> Value:
     x = call.value(0)
     repeats = call.known_integers(1, "the list of repeats") or ()
     if len(repeats) != x.type.rank or min(repeats, default=0) < 0:
-        raise GraphError("there is not one repeat for each axis", seen=list(repeats), limit=x.type.rank)
+        raise GraphError("there must be one repeat for each axis", seen=list(repeats), limit=x.type.rank)
     return repeat_axes(call.emit, x, repeats)
 
 

@@ -36,7 +36,7 @@ REAL = {
     "tan": "tan",
     "tanh": "tanh",
 }
-"""Functions that the op table has, of real numbers; whole ones become real first."""
+"""Functions that the op table has, of real numbers; integers become real first."""
 WHOLE = {"abs": "abs", "ceil": "ceil", "floor": "floor", "sign": "sign", "sgn": "sign"}
 """Functions that the op table has, in the element type of the operand."""
 ROUNDING = ("ceil", "floor")
@@ -50,7 +50,7 @@ def real_function(call: Call) -> Value:
 
 @operator(*WHOLE)
 def any_function(call: Call) -> Value:
-    """Convert a function of any numbers; whole ones are rounded already, and bool has no sign."""
+    """Convert a function of any numbers; integers are rounded already, and bool has no sign."""
     x, dtype = call.value("self"), call.dtype()
     if not is_float(dtype) and (call.operator in ROUNDING or dtype == "bool"):
         return x
