@@ -1,7 +1,7 @@
 """How sure a result is: exact, modelled or unknown, and why.
 
-Every arithmetic of the engine carries a label. *Exact* means that it reproduces the published results of chips to
-the last digit, or that there is nothing to round: bits are moved or chosen. *Modelled* means that its steps are known in
+Every arithmetic of the engine carries a label. *Exact* means that it reproduces the published results of chips to the
+last digit, or that there is nothing to round: bits are moved or chosen. *Modelled* means that its steps are known in
 part, or that no chip of the target's kind was measured, and that what is missing was chosen. *Unknown* means that no
 source says what the engine gives.
 """
