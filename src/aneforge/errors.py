@@ -249,7 +249,7 @@ class MissingPackageError(AneforgeError, ImportError):
 
 
 class NotSupportedError(GraphError, NotImplementedError):
-    """An operation makes sense and has no form here; the message says which form there is.
+    """An operation is valid and is not supported here; the message says which form is.
 
     >>> import aneforge as af
     >>> try:
@@ -400,7 +400,7 @@ class DeadlockError(RuntimeStateError):
     ...     run_chains([chain])
     ... except DeadlockError as error:
     ...     print(error.causes)
-    ('a chain execution 0 waits for an output set of procedure 0, and nobody enqueues one',)
+    ('a chain execution 0 waits for an output set of procedure 0, which is never enqueued',)
     """
 
     causes: tuple[str, ...] = ()
@@ -489,7 +489,7 @@ class CheckpointError(AneforgeError, ValueError):
 
 
 class UnsupportedModelError(AneforgeError, ValueError):
-    """A language model that is not built here: the message names what it has that has no form, and what can be done.
+    """A language model that is not built here: the message names what is not supported, and what can be done.
 
     >>> from aneforge.llm.architecture import ModelSettings
     >>> from aneforge.llm.architectures import describe_decoder
@@ -497,7 +497,7 @@ class UnsupportedModelError(AneforgeError, ValueError):
     ...     describe_decoder(ModelSettings({"model_type": "gemma2"}, "config.json"))
     ... except UnsupportedModelError as error:
     ...     print(error.message)
-    gemma2 caps logits of attention (softcapping), which has no form here
+    gemma2 caps logits of attention (softcapping), which is not supported here
     """
 
 

@@ -88,7 +88,7 @@ class Audit:
 
     @property
     def agreed(self) -> int:
-        """How many of them have the same answer twice."""
+        """How many of them have the same answer on both sides."""
         return sum(one.agrees is True for one in self.operations)
 
     def __str__(self) -> str:

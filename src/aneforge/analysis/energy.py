@@ -18,7 +18,7 @@ __all__ = ["Energy", "energy_of", "microjoules"]
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """What the engine draws for one call; the rest of the chip is not in it."""
+    """What the engine draws for one call; the rest of the chip is not included."""
 
     microjoules: float
     low: float

@@ -1,12 +1,12 @@
 """The machine that a prediction is made for: rates of one chip, measured, or taken from the chips nearest to it.
 
-A chip that was measured has its own values; clock, cores and, where a benchmark saw it, the weight bandwidth are always
-its own. What else a chip without measurements needs comes from others. The time of a call falls from generation to
-generation: it is the geometric mean of the measured chips of the same target, else of the same tier, else of the
-nearest tiers on both sides. Host copies and costs for an element do not fall so: the last generation is ten times as
-fast as all before, and two chips were many times slower than their generation. They come from chips that are no such
-exception, of the same target, else of the same tier, else of the nearest tier before. What was taken from where, and
-whether it was measured, fitted, decoded or scaled, is in `rates`.
+A chip that was measured has its own values; clock, cores and, where a benchmark saw it, the weight bandwidth are
+always its own. What else a chip without measurements needs comes from others. The time of a call falls from generation
+to generation: it is the geometric mean of the measured chips of the same target, else of the same tier, else of the
+nearest tiers on both sides. Host copies and costs for an element do not fall in this way: the last generation is ten
+times as fast as all before, and two chips were many times slower than their generation. They come from chips that are
+no such exception, of the same target, else of the same tier, else of the nearest tier before. What was taken from
+where, and whether it was measured, fitted, decoded or scaled, is in `rates`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Machine:
     dispatch: float
     """Time of one call that does nothing, by `route`."""
     dispatch_interval: tuple[float, float]
-    """Least and most of one call; every figure that was published for this chip and route is inside."""
+    """Minimum and maximum of one call; every figure that was published for this chip and route is inside."""
     route: str
     """The way to the engine that is assumed: calls by other ways take other times."""
     host_in: float
@@ -307,7 +307,7 @@ def dispatch_of(
 
 
 def dispatch_interval(place: Place, dispatch: float, spread: float, basis: Basis) -> tuple[float, float]:
-    """Return the least and the most of one call, given how sure the figure is.
+    """Return the minimum and the maximum of one call, given how sure the figure is.
 
     What was published for the chip itself is inside: by the assumed route, or by others where the figure is scaled.
     """

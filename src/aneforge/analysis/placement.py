@@ -249,7 +249,7 @@ def mil_name(op: str) -> str:
 
 
 def reports_of(graph: Graph, target: TargetLike) -> list[OpReport]:
-    """Return the verdict on every operation; placeholders are none."""
+    """Return the verdict on every operation; placeholders have no verdict."""
     reports = preflight(graph, place_of(target).target).reports
     pairs = zip(graph.nodes, reports, strict=True)
     return [report for node, report in pairs if node.op.name not in (INPUT, STATE)]

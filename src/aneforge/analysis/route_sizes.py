@@ -40,9 +40,9 @@ class RouteAtSize:
 
     route: str
     microseconds: tuple[float, float]
-    """Least and most."""
+    """Minimum and maximum."""
     ratios: tuple[tuple[float, float], ...]
-    """For each publication, how many times as fast as the baseline it is, least and most."""
+    """For each publication, how many times as fast as the baseline it is, minimum and maximum."""
     verdict: Pays
     publications: tuple[str, ...]
     """For each of them, how it was measured."""
@@ -73,7 +73,7 @@ class SizeComparison:
     where: str
     baseline: str
     baseline_us: tuple[float, float]
-    """Least and most over all publications."""
+    """Minimum and maximum over all publications."""
     routes: tuple[RouteAtSize, ...]
     production: bool
     """It is the size that the study calls production."""
@@ -182,7 +182,7 @@ def verdict_of(
 
 
 def bounds(figures: Iterable[RouteFigure]) -> tuple[float, float]:
-    """Return the least and the most of figures."""
+    """Return the minimum and the maximum of figures."""
     ends = [end for figure in figures for end in figure.microseconds]
     return min(ends), max(ends)
 

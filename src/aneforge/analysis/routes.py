@@ -145,7 +145,7 @@ class RoutesFile(Entry, frozen=True):
 
 
 class FigureEntry(Entry, frozen=True):
-    """One published time, the least and the most of it, or several by what distinguishes them."""
+    """One published time, its minimum and maximum, or several by what distinguishes them."""
 
     route: str
     milliseconds: float | tuple[float, float] | dict[str, float]
@@ -181,7 +181,7 @@ class RouteFigure:
     route: str
     measures: Measures
     microseconds: tuple[float, float]
-    """Least and most; equal where one figure was published."""
+    """Minimum and maximum; equal where one figure was published."""
     chip: str | None
     """Its key; None where the source names none."""
     macos: str | None

@@ -120,7 +120,7 @@ def leaf(op: str) -> tuple[float, float] | None:
 def reasons_against(node: Node, report: OpReport) -> str:
     """Return why the scheduler cannot send an operation to the engine; empty where it can."""
     if node.op.name in segmenter().without_tree.ops:
-        return "the scheduler has no cost of it on the engine"
+        return "the scheduler has no cost for it on the engine"
     if report.status in (Status.REJECT, Status.OVERSIZE):
         return f"{report.status} on the engine ({report.findings[0].rule}): {report.findings[0].message}"
     ours = next((one for one in report.findings if is_rebuilt_here(one.rule)), None)

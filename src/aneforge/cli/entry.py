@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 INTERRUPTED = 130
 TALKATIVE = ("torch", "onnx")
-"""Packages whose bindings report at the end of a process what other packages still hold of theirs."""
+"""Packages whose bindings print, when a process ends, which of their objects other packages still hold."""
 NEW_OBJECTS = 200_000
 """Objects that a process makes before it looks for garbage, 700 by default. A command makes hundreds of thousands
 that stay, and few cycles: looking through them again and again took a twelfth of the time of a check of ResNet-18 and a

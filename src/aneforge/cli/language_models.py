@@ -422,7 +422,7 @@ def vocabulary_of(model: Path) -> int:
 
     Raises:
         CheckpointError: There are no settings, or one is wrong.
-        UnsupportedModelError: The model has no form here.
+        UnsupportedModelError: The model is not supported here.
     """
     from aneforge.llm.planning import read_decoder  # noqa: PLC0415 - loaded when it is needed
 

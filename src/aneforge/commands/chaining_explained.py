@@ -21,7 +21,7 @@ __all__ = ["explain_chaining", "explain_part"]
 
 SUMMARY = (
     "Chained requests would let the engine run layer after layer without the host between them. The classes exist, a "
-    "request validates, and preparing it ends in Code 15; nobody published a chained call. aneforge has the classes as "
+    "request validates, and preparing it ends in Code 15; no chained call was published. aneforge has the classes as "
     "a model, and runs chains in simulation only (aneforge.runtime.chaining, simulate=True; docs/chaining.md)."
 )
 TIMES = "times"

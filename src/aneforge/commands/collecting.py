@@ -224,7 +224,7 @@ class Steps:
     done: int = 0
 
     def begin(self, what: str) -> None:
-        """Say what is done next."""
+        """Report what is done next."""
         if self.progress is not None:
             self.progress(f"measuring {what}", self.done, self.total)
         self.done += 1

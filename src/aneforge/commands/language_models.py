@@ -95,7 +95,7 @@ def check_language_model(  # noqa: PLR0913 - the options of the command
     Raises:
         GraphError: There are no tokens to generate, or the prompt does not fit.
         CheckpointError: Files are missing, damaged or of another model.
-        UnsupportedModelError: The model has no form here.
+        UnsupportedModelError: The model is not supported here.
         UnknownTargetError: A target name is unknown.
     """
     if tokens < 1:

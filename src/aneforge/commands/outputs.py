@@ -68,7 +68,7 @@ def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
 
 @contextmanager
 def writing(path: Path) -> Generator[None]:
-    """Turn what the system refuses while a path is written into one sentence.
+    """Turn an error of the system while a path is written into one sentence.
 
     >>> with writing(Path("disk/report.json")):
     ...     raise OSError(28, "No space left on device")

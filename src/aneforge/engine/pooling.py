@@ -2,7 +2,7 @@
 
 The largest value of a window rounds nothing. An average is taken to be a sum and one factor, as a mean is:
 fp16(Σ x · fp32(1 / n)), the sum in the order of the target's reductions (a published global average of non-negative
-numbers comes out about 6.3e-4 too high, the mark of ties away from zero in fp16 partial sums). The Euclidean norm of a
+numbers comes out about 6.3e-4 too high, typical of ties away from zero in fp16 partial sums). The Euclidean norm of a
 window goes through a table that no source lists; it is modelled as a root of a sum, read off the table of roots.
 """
 

@@ -57,7 +57,7 @@ class Job:
     metric: Metric | None
     images: ImageOptions | None
     build: str
-    """The package that made it: tasks of one run are computed by one and the same."""
+    """The package that made it: all tasks of one run are computed by the same build."""
     digest: str = ""
     """What identifies the job, so that a process loads its programs once."""
 

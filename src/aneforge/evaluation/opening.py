@@ -33,7 +33,7 @@ def open_data(data: object, wanted: Mapping[str, tuple[int, ...]], labels: objec
         return open_iterable(data, tuple(wanted), read.ordered if isinstance(read, Labels) else read)
     path = Path(data)
     if not path.exists():
-        raise GraphError("the data is not there", location=Location(str(path)), remedy="check the path")
+        raise GraphError("there is no such file or folder", location=Location(str(path)), remedy="check the path")
     if read is not None and not isinstance(read, Labels):
         read = Labels(Location("labels"), tuple(cast("Iterable[int]", read)))  # checked with the samples
     if path.is_dir():

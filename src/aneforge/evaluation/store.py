@@ -133,7 +133,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Turn what the system refuses into one sentence."""
+        """Turn an error of the system into one sentence."""
         try:
             yield
         except OSError as error:

@@ -60,7 +60,7 @@ BEGINNINGS: dict[bytes, ModelFormat] = {
 }
 """How files of a format begin; a text may have a byte order mark and white space before it."""
 DRIVER_SUFFIX = ".ane"
-"""How the name of a file of the Linux driver ends: it begins with a size, which says nothing."""
+"""Suffix of files of the Linux driver: their first bytes are a size, which identifies nothing."""
 SAVED_PROGRAM = b"\x89ANEPRG\n"
 """How a program begins that `aneforge compile --emit program` wrote."""
 PICKLE = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))

@@ -169,7 +169,7 @@ class Retyped:
 def retype_graph(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
     """Return a graph whose tensors and constants of some element types are of others.
 
-    Integers are expected to have room: `too_large` names those that have not.
+    Integers are expected to have room: `too_large` names those that do not fit.
 
     Raises:
         GraphError: An operation cannot take what an element type becomes.

@@ -334,7 +334,7 @@ def expect_context(config: DecoderConfig, context: int, source: str) -> None:
     ]
     if windows and context > min(windows):
         raise UnsupportedModelError(
-            "a sliding window shorter than the context has no form here",
+            "a sliding window shorter than the context is not supported here",
             location=Location(source),
             seen=f"context {context}",
             limit=f"window {min(windows)}",

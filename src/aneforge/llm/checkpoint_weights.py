@@ -104,7 +104,7 @@ def find_weights(checkpoint: Checkpoint) -> DecoderWeights:
 
     Raises:
         CheckpointError: A tensor is missing or has another shape, or a setting is wrong.
-        UnsupportedModelError: The model has no form here.
+        UnsupportedModelError: The model is not supported here.
     """
     settings = ModelSettings(checkpoint.settings, checkpoint.source)
     adapter = architecture_of(settings)

@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 TRACED = ("logits", "residual", "between")
-"""How the names of what is looked at begin."""
-BEGUN = 0.5
+"""Prefix of the names of traced outputs."""
+BEGIN_SHARE = 0.5
 """A difference begins at the first layer that has this share of the largest difference of any layer."""
 
 
@@ -202,7 +202,7 @@ class Comparison:
         """The first layer after which half of the largest difference is there; None without a flip."""
         if not self.layers:
             return None
-        return next(place for place, one in enumerate(self.layers) if one >= BEGUN * max(self.layers))
+        return next(place for place, one in enumerate(self.layers) if one >= BEGIN_SHARE * max(self.layers))
 
     @property
     def smallest_margin(self) -> float:

@@ -512,7 +512,7 @@ class GgufCheckpoint:
             entries = cast("list[object]", found)
             if not entries or any(one != entries[0] for one in entries):
                 raise CheckpointError(
-                    f"{self.architecture}.{name} differs from layer to layer, which has no form here",
+                    f"{self.architecture}.{name} differs from layer to layer, which is not supported here",
                     location=Location(self.source),
                     seen=entries[:8],
                 )

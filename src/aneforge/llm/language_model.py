@@ -82,7 +82,7 @@ def load(
     Raises:
         CheckpointError: Files are missing, damaged or of another model.
         MissingPackageError: A package that reads or fetches it is not installed.
-        UnsupportedModelError: The model has no form here, or the context is too long for it.
+        UnsupportedModelError: The model is not supported here, or the context is too long for it.
         UnknownTargetError: The target name is unknown.
     """  # noqa: E501 - a message is one line
     checkpoint = open_checkpoint(path) if isinstance(path, str | os.PathLike) else path
@@ -389,7 +389,7 @@ class LanguageModel:
     def plan(self, *, prompt: int = 128) -> DecoderPlan:
         """Return what the model takes on its target in its context: programs, bytes, times, encodings side by side.
 
-        Weights that were compressed with `auto` or `sparse` count as fp16: what becomes of them hangs on their values.
+        Weights that were compressed with `auto` or `sparse` count as fp16: their encoding depends on their values.
         """
         from aneforge.llm.planning import plan_decoder  # noqa: PLC0415 - few ask for it
 

@@ -71,7 +71,7 @@ def describe_llama_form(
 
     Raises:
         CheckpointError: A setting is missing or has a value of another sort.
-        UnsupportedModelError: A setting asks for something that has no form here.
+        UnsupportedModelError: A setting asks for something that is not supported here.
     """
     heads, width = settings.integer("num_attention_heads"), settings.integer("hidden_size")
     if not settings.has("head_dim"):
@@ -137,7 +137,7 @@ def read_activation(settings: ModelSettings, name: str, default: str) -> Activat
     found = settings.text(name, default)
     if found not in ACTIVATIONS:
         raise UnsupportedModelError(
-            f"the activation {found!r} has no form here",
+            f"the activation {found!r} is not supported here",
             location=Location(settings.source),
             limit=", ".join(ACTIVATIONS),
         )

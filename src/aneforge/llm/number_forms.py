@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["NumberForms", "ResidualRanges", "choose_forms"]
 
 HEADROOM = 4.0
-"""How many times what a text reached has to fit."""
+"""Factor by which the values that a text reached must fit."""
 EPSILONS = 1000.0
 """How many times epsilon the mean square of a row has to be, so that adding and flooring are the same in fp16."""
 

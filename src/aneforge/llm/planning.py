@@ -175,7 +175,7 @@ def read_decoder(path: str | os.PathLike[str]) -> tuple[DecoderConfig, str]:
 
     Raises:
         CheckpointError: There are no settings, or one is wrong.
-        UnsupportedModelError: The model has no form here.
+        UnsupportedModelError: The model is not supported here.
     """
     source = os.fspath(path)
     if Path(path).suffix == ".gguf":
@@ -212,7 +212,7 @@ def plan_decoder(
 
     Raises:
         CheckpointError: There are no settings, or one is wrong.
-        UnsupportedModelError: The model has no form here, or a context is longer than its positions.
+        UnsupportedModelError: The model is not supported here, or a context is longer than its positions.
         GraphError: A number is below 1, there is no such encoding, or a prompt is longer than every context.
     """
     config, source = (model, "") if isinstance(model, af.llm.DecoderConfig) else read_decoder(model)

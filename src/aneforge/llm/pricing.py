@@ -75,7 +75,7 @@ class TimeSplit:
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """What the engine draws for one run, in millijoules; the rest of the chip is not in it."""
+    """What the engine draws for one run, in millijoules; the rest of the chip is not included."""
 
     millijoules: float
     low: float

@@ -109,7 +109,8 @@ def find_stated_parameters(settings: ModelSettings) -> ModelSettings:
     stated = settings.nested(name)
     if any(isinstance(one, dict) for one in stated.values.values()):
         raise UnsupportedModelError(
-            "rotary positions that differ between kinds of layers have no form here", location=Location(stated.source)
+            "rotary positions that differ between kinds of layers are not supported here",
+            location=Location(stated.source),
         )
     return stated
 
@@ -145,7 +146,7 @@ def get_scaling_name(stated: ModelSettings) -> RopeScaling:
         if one == name:
             return one
     raise UnsupportedModelError(
-        f"rotary positions of the type {name!r} have no form here",
+        f"rotary positions of the type {name!r} are not supported here",
         location=Location(stated.source),
         limit=", ".join(known),
     )

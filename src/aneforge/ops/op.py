@@ -30,7 +30,7 @@ __all__ = ["Basis", "Below", "Category", "MilStatus", "Op", "Support", "Surface"
 
 
 class Category(StrEnum):
-    """The chapter of the catalogue in which an operation is."""
+    """The chapter of the catalogue that lists an operation."""
 
     ACTIVATION = "activation"
     DETECTION = "detection"

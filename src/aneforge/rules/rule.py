@@ -145,7 +145,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     details: tuple[float | str, ...] = ()
     """Further values that were seen with it."""
     share: float | None = None
-    """The share of the predicted time of a call that it is about, 0 to 1; None where no time hangs on it."""
+    """The share of the predicted time of a call that it is about, 0 to 1; None where no time depends on it."""
 
     def __str__(self) -> str:
         place = f" at {self.location}" if self.location else ""

@@ -181,7 +181,7 @@ class StreamCell(Entry, frozen=True):
     note: str = ""
     conflict: str | None = None
     gain: tuple[float, float] | None = None
-    """Measured speed-up over dense fp16, least and most."""
+    """Measured speed-up over dense fp16, minimum and maximum."""
 
     def evidence(self) -> Evidence:
         """Return the evidence as the rest of the package knows it."""

@@ -81,7 +81,7 @@ class Stream:
     layout: str
     streams: bool
     gain: tuple[float, float] | None
-    """Measured speed-up over dense fp16, least and most; None where it was not measured."""
+    """Measured speed-up over dense fp16, minimum and maximum; None where it was not measured."""
     evidence: Evidence
 
 

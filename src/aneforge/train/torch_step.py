@@ -225,7 +225,7 @@ def take_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Fla
     """Return a module in operators whose gradients have a form on the engine.
 
     Raises:
-        NotSupportedError: It changes buffers in a way, or draws at random something, that has no form here.
+        NotSupportedError: It changes buffers in a way, or draws at random something, that is not supported here.
     """
     aten = torch.ops.aten
     program = torch.export.export(module, inputs, strict=False)

@@ -195,7 +195,7 @@ class Trainer:
             GraphError: The loss is not one number, or does not depend on a parameter.
             GraphTypeError: An argument is not a module, a function or a tensor.
             NotSupportedError: The module changes other buffers or draws other random numbers, torch cannot trace it, or
-                nodes have no form here.
+                nodes are not supported here.
         """
         expect_package("torch")
         from aneforge.train.torch_step import trace_step  # noqa: PLC0415 - it imports torch

@@ -58,7 +58,7 @@ class TrainingRun:
     """Masks of dropout and buffers that the run changes."""
 
     def step(self) -> StepValues:
-        """Run the mini-batches of one step and update the parameters; Ctrl-C waits until it is whole."""
+        """Run the mini-batches of one step and update the parameters; Ctrl-C waits until it is complete."""
         with hold_interrupts():
             return self.step_once()
 
@@ -135,7 +135,7 @@ class TrainingRun:
         return Snapshot(header, tensors)
 
     def restore(self, state: Snapshot) -> None:
-        """Go on from a state that was taken of a run of the same network; Ctrl-C waits until all of it is here."""
+        """Go on from a state that was taken of a run of the same network; Ctrl-C waits until it is complete."""
         with hold_interrupts():
             self.take(state)
 

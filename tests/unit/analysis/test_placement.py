@@ -94,7 +94,7 @@ def test_an_operation_without_a_tree_breaks_the_chain_and_is_named() -> None:
     assert advice.text.endswith(" scheduler units less")
     assert advice.text.startswith("remove argmax #")
     (stopped,) = [one for one in found.operations if one.op == "argmax"]
-    assert stopped.reason == "the scheduler has no cost of it on the engine"
+    assert stopped.reason == "the scheduler has no cost for it on the engine"
 
 
 def test_what_a_target_refuses_goes_elsewhere_through_coreml() -> None:

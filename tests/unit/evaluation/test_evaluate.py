@@ -444,7 +444,7 @@ def test_what_cannot_be_evaluated_is_one_error() -> None:
     cases: list[tuple[dict[str, object], type[AneforgeError], str]] = [
         ({"device": "cuda"}, BackendUnavailableError, "backend 'cuda'"),
         ({"device": "tpu"}, AneforgeError, "device"),
-        ({"data": "gone.npz"}, GraphError, "gone.npz: the data is not there"),
+        ({"data": "gone.npz"}, GraphError, "gone.npz: there is no such file or folder"),
         ({"data": "data.txt"}, GraphError, "of a kind that is not known"),
         ({"data": "broken.npz"}, GraphError, "not a file of arrays"),
         ({"data": 3}, GraphError, "neither a path nor an iterable"),
@@ -492,7 +492,7 @@ def test_the_command_prints_a_row_for_every_chip(capsys: pytest.CaptureFixture[s
     assert "the same bits on 2 chips in every sample" in shown
     assert not list(Path("cache/evaluations").iterdir())
     assert main.run(["evaluate", "net.mil", "--data", "none/", "-t", "m1"]) == 2
-    assert capsys.readouterr().err == "error: at none: the data is not there. Remedy: check the path\n"
+    assert capsys.readouterr().err == "error: at none: there is no such file or folder. Remedy: check the path\n"
 
 
 def test_of_several_models_one_that_cannot_be_read_leaves_the_others(capsys: pytest.CaptureFixture[str]) -> None:

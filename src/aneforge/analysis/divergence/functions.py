@@ -111,7 +111,7 @@ def slot_is_function(slot: Slot, stage: Stage) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Laying:
+class Arrangement:
     """How numbers are arranged so that each meets every constant: a shape, and the axis of the numbers."""
 
     shape: tuple[int, ...]
@@ -126,7 +126,7 @@ class Laying:
         return np.ascontiguousarray(np.broadcast_to(line, whole))
 
 
-def find_laying(layer: Layer, *, core: bool) -> Laying | None:
+def find_arrangement(layer: Layer, *, core: bool) -> Arrangement | None:
     """Return how numbers are arranged before a layer, or before its slots; None where constants are along all axes."""
     kind = layer.core_types[0]
     shapes = [one for stage in gains(layer) for one in affine_shapes(affine_of_stage(stage, kind.rank), kind.rank)]
@@ -136,7 +136,7 @@ def find_laying(layer: Layer, *, core: bool) -> Laying | None:
         shapes += [ref.type.shape for _, ref in layer.refs() if not isinstance(ref, Value)]
     extents = np.broadcast_shapes((1,) * max(kind.rank, 1), *shapes)
     free = [axis for axis, extent in enumerate(extents) if extent == 1]
-    return Laying(extents, free[0]) if free else None
+    return Arrangement(extents, free[0]) if free else None
 
 
 def gains(layer: Layer) -> list[Stage]:
@@ -154,7 +154,7 @@ def after_slots(layer: Layer, numbers: Array, program: Program, first: int = 0) 
     """Return what the slots of a layer from `first` on make of numbers that meet all constants; None if not known."""
     if not layer.epilogue.stages[first:]:
         return numbers
-    found = find_laying(layer, core=False) if slots_are_functions(layer) else None
+    found = find_arrangement(layer, core=False) if slots_are_functions(layer) else None
     laid = None if found is None else found.lay_out(numbers)
     if laid is None:
         return None
@@ -164,7 +164,7 @@ def after_slots(layer: Layer, numbers: Array, program: Program, first: int = 0) 
 
 def compute_numbers(layer: Layer, numbers: Array, program: Program) -> Array | None:
     """Return what a function of single elements makes of numbers that meet all constants; None if they are too many."""
-    found = find_laying(layer, core=True)
+    found = find_arrangement(layer, core=True)
     laid = None if found is None else found.lay_out(numbers)
     if laid is None:
         return None

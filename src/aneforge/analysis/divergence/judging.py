@@ -1,6 +1,6 @@
 """Decides for a program which layers only bring elements to other places, and what elements pass there.
 
-A passage counts for a copy where it changes nothing that can come in, and where nothing after it shows what it
+A passage counts as a copy where it changes nothing that can come in, and where nothing after it shows what it
 changes. The first is decided for the program as it is. Then passages are looked at in the order of the program, and one
 that is exchanged for a copy may put other numbers into those after it: `Possible` without ranges knows of them.
 """

@@ -46,7 +46,7 @@ class Banks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """How long the engine's five axes are; one that a tensor has not is 1 long."""
+    """How long the engine's five axes are; an axis that a tensor does not have has length 1."""
 
     batch: int
     channels: int

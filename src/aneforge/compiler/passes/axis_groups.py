@@ -82,7 +82,7 @@ def alike(shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> Callab
 
 
 def elementwise(layer: Layer, most: int) -> Merged | None:
-    """Merge axes that every operand has whole, or has not at all."""
+    """Merge axes that every operand has whole, or does not have at all."""
     shape = layer.core_types[0].shape
     operands = [align(ref.type.shape, len(shape)) for _, ref in layer.refs()]
     groups = grouped(longer_than_one(shape), most, alike(shape, operands))
@@ -151,7 +151,7 @@ def part(layer: Layer, most: int) -> Merged | None:
 
 
 def matmul(layer: Layer, most: int) -> Merged | None:
-    """Merge batch axes of a product that both operands have whole, or one has not at all."""
+    """Merge batch axes of a product that both operands have whole, or one does not have at all."""
     shapes = [ref.type.shape for _, ref in layer.refs()]
     batch = layer.core_types[0].shape[:-2]
     if min(map(len, shapes)) < 2:

@@ -1,4 +1,4 @@
-"""Epilogues under the knife: the part of one that goes with a part of a layer, and the layers that one stands for."""
+"""Epilogues cut and unfused: the part that belongs to a part of a layer, and the layers that replace an epilogue."""
 
 from __future__ import annotations
 

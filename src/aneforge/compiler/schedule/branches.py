@@ -20,7 +20,7 @@ __all__ = ["Branch", "branch_footprints", "branches_from"]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A way from a branching value to the layer in which it meets others."""
+    """A path from a branching value to the layer in which it meets others."""
 
     head: int
     """Its first layer."""

@@ -50,7 +50,7 @@ class Flow:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """The longest way to each layer from the beginning of the segment."""
+        """The longest path to each layer from the beginning of the segment."""
         found: list[int] = []
         for before in self.predecessors:
             found.append(1 + max((found[layer] for layer in before), default=-1))

@@ -64,7 +64,7 @@ __all__ = [
 ONE_ROUNDING = "assumed: gain and offset are rounded once, together with the operation; not measured"
 SIGN_BIT = 0x8000
 FEW = 4096
-"""Numbers that a call costs as much as, however few it is given: about a sixteenth of the time that a table takes."""
+"""The cost of a call in numbers, however few it is given: about a sixteenth of the time that a table takes."""
 TWO_ROUNDINGS = "assumed: gain and offset round as the tails of the activation tables do; not measured"
 
 

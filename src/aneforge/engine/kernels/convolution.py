@@ -334,7 +334,7 @@ def check_slides(slides: Slides, axes: int) -> None:
     """Stop unless a window has integers that make sense for every axis.
 
     Raises:
-        GraphError: It has not.
+        GraphError: It does not.
     """
     if not len(slides.strides) == len(slides.dilations) == len(slides.pads) == axes:
         raise GraphError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["attribute_literals", "scalar"]
 
 OMITTED = {("sdpa", "scale"), ("sdpa", "is_causal"), ("sdpa", "native"), *((op, "dtype") for op in TYPED_BY)}
-"""Attributes that MIL has not: they are rebuilt, or given by the type of a literal."""
+"""Attributes that MIL does not have: they are rebuilt, or given by the type of a literal."""
 UNSIGNED = {("pixel_unshuffle", "downscale_factor"), ("resize", "resized_dims")}
 """Integers that MIL takes without a sign."""
 SINGLE = {

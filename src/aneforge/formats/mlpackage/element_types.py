@@ -61,7 +61,7 @@ class Taken:
 
 
 def in_package_types(graph: Graph) -> Taken:
-    """Return a graph without the element types that tensors or ports of Core ML have not.
+    """Return a graph without the element types that tensors or ports of Core ML do not have.
 
     >>> import aneforge as af
     >>> truth = af.input((2, 3), name="x").cast("bool")

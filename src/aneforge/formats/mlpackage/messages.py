@@ -402,7 +402,7 @@ class ModelClass(Protocol):
         ...
 
     def FromString(self, content: bytes) -> Model:  # noqa: N802 - protobuf's name
-        """Read_co a file's content."""
+        """Read a file's content."""
         ...
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
 
-__all__ = ["ALIGNMENT", "Draft", "DraftUnit", "Laid", "Payload", "Port"]
+__all__ = ["ALIGNMENT", "Draft", "DraftUnit", "Payload", "Port", "StoredArray"]
 
 ALIGNMENT = 64
 """Bytes to which constants are aligned in their file."""
@@ -49,14 +49,14 @@ class DraftInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class StoredArray:
     """An array as it will be in a weights file, and a hash of its bytes; its shape and type are stored separately."""
 
     data: memoryview
     digest: bytes
 
     @classmethod
-    def of(cls, values: Array) -> Laid:
+    def of(cls, values: Array) -> StoredArray:
         """Return an array laid out; one that has that layout already is not copied."""
         little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
         data = little.reshape(-1).view(np.uint8).data
@@ -67,7 +67,7 @@ class Laid:
 class DraftConstant:
     """A constant, laid out as it will be in its file."""
 
-    laid: Laid
+    laid: StoredArray
     dims: Dims
     stored: str
 
@@ -82,7 +82,7 @@ class DraftUnit:
     channels: int
     stored: str
     groups: int | None = None
-    kernel: Laid | None = None
+    kernel: StoredArray | None = None
     node: Node | None = None
     """The operation that it is written for."""
 
@@ -104,7 +104,7 @@ class Payload:
         self.size = 0
         self.places: dict[bytes, int] = {}
 
-    def put(self, laid: Laid) -> int:
+    def put(self, laid: StoredArray) -> int:
         """Return the offset at which an array is."""
         if laid.digest not in self.places:
             gap = -self.size % ALIGNMENT
@@ -136,7 +136,7 @@ class Draft:
 
     def constant(self, values: Array, dims: Dims, stored: str) -> int:
         """Return the number of a constant."""
-        laid = Laid.of(values)
+        laid = StoredArray.of(values)
         return self.put(("constant", laid.digest, dims, stored), DraftConstant(laid, dims, stored))
 
     def unit(self, unit: DraftUnit) -> int:

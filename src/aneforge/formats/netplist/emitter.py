@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError, NotSupportedError
-from aneforge.formats.netplist.draft import Draft, DraftUnit, Laid
+from aneforge.formats.netplist.draft import Draft, DraftUnit, StoredArray
 from aneforge.formats.netplist.netplist_values import (
     FLOAT,
     IMAGE,
@@ -110,7 +110,7 @@ class Emitter:
                 channels=like.dims.channel,
                 stored=like.stored,
                 groups=groups,
-                kernel=None if kernel is None else Laid.of(kernel),
+                kernel=None if kernel is None else StoredArray.of(kernel),
                 node=self.node,
             )
         )

@@ -1,4 +1,4 @@
-"""A dictionary of a description, asked key by key: one that is missing, unknown or wrong is one clear error."""
+"""A dictionary of a description, asked key by key: one that is missing, unknown or wrong is a clear error."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def read_description(path: Path) -> bytes:
 
 @contextmanager
 def readable(path: Path, place: Location) -> Generator[None]:
-    """Turn what the system says of a file into one error.
+    """Turn an error of the system about a file into one of ours.
 
     Raises:
         GraphError: The file cannot be read.

@@ -117,7 +117,7 @@ class OnnxInterpreter(Interpreter):
         """Return the results of a node.
 
         Raises:
-            UnsupportedNodeError: It has no form here.
+            UnsupportedNodeError: It is not supported here.
             GraphError: It breaks the rules of its operator.
         """
         attributes = resolve(node, scope)
@@ -140,7 +140,7 @@ class OnnxInterpreter(Interpreter):
         converted = entry.convert(call)
         results = converted if isinstance(converted, tuple) else (converted,)
         if any(call.wants(place) for place in range(len(results), call.outputs)):
-            raise UnsupportedNodeError(Reason.FORM, f"output {len(results)} has no form here")
+            raise UnsupportedNodeError(Reason.FORM, f"output {len(results)} is not supported here")
         return results
 
     def rules_for(self, node: onnx.NodeProto, domain: str, version: int) -> Rules:
@@ -294,7 +294,7 @@ def unknown_operator(domain: str, version: int) -> UnsupportedNodeError:
     if domain == RUNTIME_DOMAIN:
         return UnsupportedNodeError(
             Reason.OPERATOR,
-            f"it is an operator that ONNX Runtime adds in {domain!r}, and it has no form here",
+            f"it is an operator that ONNX Runtime adds in {domain!r}, and it is not supported here",
             workaround="save the model with graph_optimization_level ORT_ENABLE_BASIC, which keeps standard operators",
         )
     return UnsupportedNodeError(

@@ -41,7 +41,7 @@ def from_onnx(model: ModelSource, shapes: Shapes | None = None, *, values: Value
     Raises:
         GraphError: The model cannot be read, breaks ONNX's own rules (`InvalidModelError` lists all such nodes), or has
             dimensions without a length.
-        NotSupportedError: Nodes have no form here: `UnsupportedModelError` lists all of them, with reason and
+        NotSupportedError: Nodes are not supported here: `UnsupportedModelError` lists all of them, with reason and
             workaround.
         GraphTypeError: An argument has the wrong type.
         UnknownNameError: `shapes` or `values` names something that the model does not have.

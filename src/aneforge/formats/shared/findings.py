@@ -1,8 +1,8 @@
 """What stops an import: findings, gathered over the whole model, and the two errors that carry them.
 
-An operator that has no form here is not a reason to stop reading: the other nodes are looked at as well, and one error
-lists everything. A file that cannot be read at all, or a graph whose names do not hold together, is one `GraphError` at
-once.
+An operator that is not supported here is not a reason to stop reading: the other nodes are looked at as well, and one
+error lists everything. A file that cannot be read at all, or a graph whose names do not hold together, is one
+`GraphError` at once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ImportProblem:
 
 
 class UnsupportedNodeError(NotSupportedError):
-    """One node has no form here; the importer gathers these into findings."""
+    """One node is not supported here; the importer gathers these into findings."""
 
     reason: Reason
     inputs: tuple[str, ...]
@@ -98,7 +98,7 @@ class ImportFindings:
 
 
 class UnsupportedModelError(ImportFindings, NotSupportedError):
-    """A model with nodes that have no form here; `findings` has all of them."""
+    """A model with nodes that are not supported here; `findings` has all of them."""
 
     @classmethod
     def of(cls, findings: Iterable[ImportProblem]) -> Self:
@@ -150,7 +150,7 @@ class Gathering:
 
         Raises:
             InvalidModelError: A node breaks the rules of its operator.
-            UnsupportedModelError: Nodes have no form here, and none is invalid.
+            UnsupportedModelError: Nodes are not supported here, and none is invalid.
         """
         if any(finding.reason is Reason.INVALID for finding in self.findings):
             raise InvalidModelError.of(self.findings)

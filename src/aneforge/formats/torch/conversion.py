@@ -97,7 +97,7 @@ class Reading:
 
         Raises:
             InvalidModelError: A node makes no sense.
-            UnsupportedModelError: Nodes have no form here.
+            UnsupportedModelError: Nodes are not supported here.
         """
         outputs, writes = self.ports(example_inputs, shapes)
         self.interpreter.gathering.raise_if_any()

@@ -147,7 +147,7 @@ class TorchInterpreter(Interpreter):
         """Return the results of a node.
 
         Raises:
-            UnsupportedNodeError: It has no form here.
+            UnsupportedNodeError: It is not supported here.
         """
         if runs_graphs(node.target):
             return self.run_operator(module, node, held, depth)

@@ -42,8 +42,8 @@ def from_torch(
     Raises:
         GraphError: The file cannot be read, or dimensions have no length, all of them listed; `InvalidModelError` lists
             invalid nodes.
-        NotSupportedError: PyTorch cannot export the module, or nodes have no form here: `UnsupportedModelError` lists
-            all of them, with reason and workaround.
+        NotSupportedError: PyTorch cannot export the module, or nodes are not supported here: `UnsupportedModelError`
+            lists all of them, with reason and workaround.
         GraphTypeError: An argument has the wrong type.
         UnknownNameError: `shapes` names something that the program does not have.
         MissingPackageError: PyTorch is not installed.

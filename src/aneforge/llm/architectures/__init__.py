@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["architecture_of", "describe_decoder", "names"]
 
-SOFT_CAPPING = "caps logits of attention (softcapping), which has no form here"
-TWO_ROPES = "alternates windows with two sorts of rotary positions, and normalises after each part: no form here"
+SOFT_CAPPING = "caps logits of attention (softcapping), which is not supported here"
+TWO_ROPES = "alternates windows with two sorts of rotary positions, and normalises after each part: not supported here"
 REFUSED: Mapping[str, str] = {
     "gemma2": SOFT_CAPPING,
     "gemma3": TWO_ROPES,
@@ -69,7 +69,7 @@ def architecture_of(settings: ModelSettings) -> Architecture:
     for capping in CAPPINGS:
         if settings.has(capping):
             raise UnsupportedModelError(
-                f"{kind} with {capping} caps logits, which has no form here",
+                f"{kind} with {capping} caps logits, which is not supported here",
                 location=where,
                 seen=settings.values[capping],
                 remedy=OTHERWISE,
@@ -103,6 +103,6 @@ def describe_decoder(settings: ModelSettings) -> DecoderConfig:
 
     Raises:
         CheckpointError: A setting is missing or has a value of another sort.
-        UnsupportedModelError: There is no adapter, or a setting asks for something that has no form here.
+        UnsupportedModelError: There is no adapter, or a setting asks for something that is not supported here.
     """
     return architecture_of(settings).describe(settings)

@@ -30,7 +30,7 @@ def describe(settings: ModelSettings) -> DecoderConfig:
     """
     for name in REFUSED:
         if settings.flag(name):
-            raise UnsupportedModelError(f"GPT-2 with {name} has no form here", location=Location(settings.source))
+            raise UnsupportedModelError(f"GPT-2 with {name} is not supported here", location=Location(settings.source))
     width, heads = settings.integer("n_embd"), settings.integer("n_head")
     expect_divisible(settings, "n_embd", "n_head")
     scaled = settings.flag("scale_attn_weights", default=True)

@@ -37,7 +37,7 @@ LARGEST_DRAWN = 4.0
 INDICES = frozenset({"indices", "index"})
 """Names of operands that choose elements."""
 SEED = 0x52455343414C45
-"""No seed that weights are likely to be drawn with: inputs that equal weights would show results of another size."""
+"""A seed that weights are unlikely to be drawn with: inputs equal to weights would show results of another size."""
 
 
 def count_sets(graph: Graph, kinds: int, most: int) -> int:

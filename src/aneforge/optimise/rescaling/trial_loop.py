@@ -119,7 +119,7 @@ class Kept:
 
 
 class TrialLoop:
-    """A graph on its way: what it is now, its errors, and what is reported of its products and norms."""
+    """A graph during rescaling: its present form, its errors, and what is reported of its products and norms."""
 
     def __init__(self, graph: Graph, errors: GraphErrors, basis: TrialBasis) -> None:
         self.graph, self.errors, self.basis = graph, errors, basis

@@ -50,7 +50,7 @@ class ChainingOption:
     dispatches: int
     """What is dispatched then."""
     saving_us: tuple[float, float] | None
-    """Least and most; None where it was not measured."""
+    """Minimum and maximum; None where it was not measured."""
     why: str
     source: str
 
@@ -66,13 +66,13 @@ class RouteTime:
 
     route: str
     call_us: tuple[float, float]
-    """What one call takes, least and most, as `basis` says."""
+    """What one call takes, minimum and maximum, as `basis` says."""
     calls: int
     """Without those of programs that are a layer of their own and are timed as a whole."""
     own_us: tuple[float, float]
-    """What these take in all, least and most, calls included; 0 where there are none."""
+    """What these take in all, minimum and maximum, calls included; 0 where there are none."""
     sequential_us: tuple[float, float]
-    """One call after the other, least and most."""
+    """One call after the other, minimum and maximum."""
     chained_us: tuple[float, float]
     """With one call for each run between programs of their own; copies are left in, though a chain would save some.
 
@@ -102,7 +102,7 @@ class ChainingPlan:
     own_programs: int
     """How many of these are a layer that is a program of its own, timed as a whole instead of at `expected_us`."""
     dispatch_us: tuple[float, float]
-    """What one dispatch costs, least and most."""
+    """What one dispatch costs, minimum and maximum."""
     source: str
     """Where it comes from."""
     options: tuple[ChainingOption, ...]

@@ -163,7 +163,8 @@ class RequestGraph:
         error = DeadlockError(
             f"{stuck} executions can never run: {'; '.join(causes)}",
             operation=f"run_chains ({SIMULATED})",
-            limit=f"the firmware gives a queue up after {limit.integer('firmware_queue_abort_seconds')} s",
+            limit=f"an end within {limit.integer('firmware_queue_abort_seconds')} s, "
+            "after which the firmware drops a queue",
             remedy="signal what is waited for, or enqueue what is missing; nothing was run",
         )
         error.causes = tuple(causes)
@@ -184,7 +185,7 @@ class RequestGraph:
             edges[place] = []
             if head.starved:
                 procedure = head.execution.procedure
-                found.append(f"{head.name} waits for an output set of procedure {procedure}, and nobody enqueues one")
+                found.append(f"{head.name} waits for an output set of procedure {procedure}, which is never enqueued")
             for wait in head.unmet(self.values):
                 text = f"{head.name} waits for event {wait.shared_event.name!r} to reach {wait.value}"
                 enders = [(other, one) for other, rest in enumerate(rests) if (one := first_ender(rest, wait))]

@@ -140,7 +140,7 @@ class InMemoryModelDevice:
     def compile_check(
         self, mil: Path, *, options: str | None = None, mask: int = ENGINE_MASK, cache: Path | None = None
     ) -> int:
-        """Return 0 where the program compiles, -2 for options, which this way has not, else the framework's code."""
+        """Return 0 where the program compiles, -2 for options, which do not exist here, else the framework's code."""
         del mask, cache
         if options is not None:
             return NO_OPTIONS

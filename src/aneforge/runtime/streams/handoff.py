@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["HANDOFF_RULES", "Handoff", "HandoffRule", "SharedTensor", "identity"]
 
 RECOMPILE = "ANE model load has failed: another identity compiled the bundle. Must re-compile the E5 bundle"
-"""After the real runtime's words."""
+"""In the real runtime's words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -403,7 +403,7 @@ def test_layers_of_other_processors() -> None:
             "its mask has another form",
         ),
         ("RotaryEmbedding", [ROW, IDS.astype(np.int64), *ANGLES], {"scale": 2.0}, "it scales its angles"),
-        ("MatMulNBits", [ROW[0], FILTERS, WIDE], {"K": 8, "N": 3, "bits": 3, "block_size": 16}, "no form here"),
+        ("MatMulNBits", [ROW[0], FILTERS, WIDE], {"K": 8, "N": 3, "bits": 3, "block_size": 16}, "not supported here"),
         (
             "GroupQueryAttention",
             [ROW, ROW, ROW, None, None, np.array([1, 2], np.int32), np.array([3], np.int32)],
@@ -466,9 +466,9 @@ def test_statistics_of_training_are_refused() -> None:
             "Sampling",
             RUNTIME,
             (
-                "Sampling 'Sampling_y0': it is an operator that ONNX Runtime adds in 'com.microsoft', and it has no "
-                "form here. Workaround: save the model with graph_optimization_level ORT_ENABLE_BASIC, which keeps "
-                "standard operators"
+                "Sampling 'Sampling_y0': it is an operator that ONNX Runtime adds in 'com.microsoft', and it is not "
+                "supported here. Workaround: save the model with graph_optimization_level ORT_ENABLE_BASIC, which "
+                "keeps standard operators"
             ),
         ),
         (

@@ -37,7 +37,7 @@ class Branching(nn.Module):
 
 
 class Several(nn.Module):
-    """Two operators that have no form here, and one that has."""
+    """Two operators that are not supported here, and one that has."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return three results."""

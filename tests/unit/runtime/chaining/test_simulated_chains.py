@@ -235,7 +235,7 @@ def test_a_cycle_is_named_wait_by_wait(model: ANEModel) -> None:
         ),
     )
     assert str(raised.value).startswith("run_chains (simulated): 3 executions can never run: a cycle")
-    assert "the firmware gives a queue up after 2 s" in str(raised.value)
+    assert "expected an end within 2 s, after which the firmware drops a queue" in str(raised.value)
 
 
 def test_a_cycle_of_one_and_one_that_others_hide(model: ANEModel) -> None:
@@ -283,7 +283,7 @@ def test_an_execution_without_an_output_set(model: ANEModel) -> None:
     chain = Link(model, surface("a"), surface("b"), "starved").prepare()
     CLIENT.buffers_ready(chain, ANEInputBuffersReady(0, [0]))
     with pytest.raises(
-        DeadlockError, match="starved execution 0 waits for an output set of procedure 0, and nobody enqueues one"
+        DeadlockError, match="starved execution 0 waits for an output set of procedure 0, which is never enqueued"
     ):
         run_chains([chain])
     CLIENT.enqueue_sets(chain, ANEOutputSetEnqueue())

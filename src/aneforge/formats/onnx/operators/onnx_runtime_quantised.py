@@ -214,7 +214,7 @@ def packed_product(call: Call) -> Value:
     rows, columns, bits, block = (call.integer(name) for name in ("K", "N", "bits", "block_size"))
     if call.optional(4) is not None or bits not in MIDDLE_BITS or call.integer("weight_prepacked"):
         raise UnsupportedNodeError(
-            Reason.FORM, "its weights are packed in a way that has no form here", seen=f"{bits} bits"
+            Reason.FORM, "its weights are packed in a way that is not supported here", seen=f"{bits} bits"
         )
     if min(rows, columns, block) < 1:
         raise GraphError("K, N and block_size are not all 1 or more", seen=f"{rows}, {columns} and {block}")

@@ -88,7 +88,7 @@ def data_gradient(call: Call) -> Value:
     arguments |= {"input": back, "weight": weight, "bias": None, "transposed": turned, "output_padding": rest}
     convert = converter_of("convolution", "default")
     if convert is None:
-        raise GraphError("a convolution has no form here")
+        raise GraphError("a convolution is not supported here")
     found = convert(replace(call, operator="convolution", arguments=arguments))
     return cast("Value", found)
 
