@@ -205,7 +205,7 @@ class NoDataError(AneforgeError, ValueError, KeyError):
 
 
 class PropertyTypeError(AneforgeError, TypeError):
-    """A property of a target that is of another type than was asked for, such as the word `none` for a number.
+    """A property of a target that is of a different type than was asked for, such as the word `none` for a number.
 
     >>> from aneforge.targets import Family, resolve
     >>> try:

@@ -176,7 +176,7 @@ def build_expected_side(subject: Subject, given: Mapping[str, Array]) -> Side:
 
     Raises:
         UnknownNameError: An array has the name of no output.
-        GraphError: An array has another shape than the output.
+        GraphError: An array has a different shape than the output.
     """
     return Side(EXPECTED, values_by_output(subject, given, "expected output"), "as given")
 

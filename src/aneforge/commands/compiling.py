@@ -477,7 +477,7 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
     """Write the file of the Linux driver, which holds a whole program.
 
     Raises:
-        NotSupportedError: Some layer is not emitted, or the target is of another generation than the driver's engines.
+        NotSupportedError: A layer is not emitted, or the target is of a different generation than the driver's engines.
     """
     from aneforge.formats.hwx.ane_file import ane_of, write_ane  # noqa: PLC0415 - loaded when it is needed
     from aneforge.runtime.hwx.emit_program import GENERATION, emit_compiled  # noqa: PLC0415 - as above

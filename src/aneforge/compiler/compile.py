@@ -136,7 +136,7 @@ def compile_graph(
 ) -> Compiled:
     """Return a graph compiled for one target: converted, lowered, fused, made legal.
 
-    `run` runs the passes in another way than `pipeline` would, such as one that writes what each of them gives.
+    `run` runs the passes in a different way than `pipeline` would, such as one that writes what each of them gives.
 
     >>> import aneforge as af
     >>> made = compile_graph((af.input((1, 8)) * 2.0 + 1.0).tanh(), af.targets.Family.A16)

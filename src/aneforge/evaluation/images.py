@@ -124,7 +124,7 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
     """Return an image as a model takes it: channels, height, width, in float32.
 
     Raises:
-        BadSampleError: It cannot be read, or has another size than the input.
+        BadSampleError: It cannot be read, or has a different size than the input.
     """
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - an extra
 
@@ -142,7 +142,7 @@ def decode_image(content: bytes, wanted: tuple[int, ...], options: ImageOptions)
         raise BadSampleError(f"the image cannot be read: {reason}") from None
     if (image.height, image.width) != (height, width):
         raise BadSampleError(
-            "the image has another size than the input",
+            "the image has a different size than the input",
             seen=f"{image.height} × {image.width}",
             limit=f"height × width of {height} × {width}",
             remedy=f"--resize {height},{width}, or --resize {max(height, width)} --crop {height},{width}",

@@ -88,7 +88,7 @@ def expect_same_build(job: Job, worker: str | None = None) -> None:
     """
     if job.build != this_build():
         raise GraphError(
-            "this process has another version of aneforge than the one that started the run",
+            "this process has a different version of aneforge than the one that started the run",
             operation=worker,
             seen=this_build(),
             limit=job.build,

@@ -127,7 +127,7 @@ def backward_from(
     (2, 3)
 
     Raises:
-        GraphError: A gradient has another shape than its tensor, or no root depends on a parameter.
+        GraphError: A gradient has a different shape than its tensor, or no root depends on a parameter.
         GraphTypeError: An argument is not a tensor of floating-point numbers.
         NotSupportedError: An operation between roots and parameters has no gradient.
     """
@@ -311,7 +311,7 @@ def check_type(node: Node, value: Output, gradient: Value) -> None:
     if gradient.type.shape == wanted.shape and (gradient.type.dtype == wanted.dtype or not is_float(wanted.dtype)):
         return
     raise GraphError(
-        f"the rule of {node.op.name} gave a gradient of another type than the operand has",
+        f"the rule of {node.op.name} gave a gradient of a different type than the operand has",
         seen=str(gradient.type),
         limit=str(wanted),
     )

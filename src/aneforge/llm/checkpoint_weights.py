@@ -155,11 +155,11 @@ def expect_shape(checkpoint: Checkpoint, source: WeightSource, shape: tuple[int,
         given = find_source_shape(stored, source)
         if np.prod(given) != np.prod(part) or given[0] != part[0]:
             raise CheckpointError(
-                f"tensor {name!r} has another shape than config.json asks for",
+                f"tensor {name!r} has a different shape than config.json asks for",
                 location=Location(checkpoint.source),
                 seen=list(stored.shape),
                 limit=f"{list(part)}{' in the rows that are taken' if source.rows or source.row_groups else ''}",
-                remedy="the tensors are of another model than config.json",
+                remedy="the tensors are of a different model than config.json",
             )
 
 

@@ -62,7 +62,7 @@ class Constant(ABC):
 
     @property
     def is_encoded(self) -> bool:
-        """It is stored in another form than its values."""
+        """It is stored in a different form than its values."""
         return True
 
     @property
@@ -225,7 +225,7 @@ class Dense(Constant):
 
     @property
     def is_encoded(self) -> bool:
-        """It is stored in another form than its values."""
+        """It is stored in a different form than its values."""
         return False
 
     @property

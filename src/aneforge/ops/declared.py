@@ -75,7 +75,7 @@ class Declared(Constant):
 
     @property
     def is_encoded(self) -> bool:
-        """It is stored in another form than its values."""
+        """It is stored in a different form than its values."""
         return self.stored != "dense"
 
     @property

@@ -89,7 +89,7 @@ class Optimizer(ABC):
         Gradients are given by parameter, or in the order of the parameters.
 
         Raises:
-            GraphError: A gradient is missing or has another shape than its parameter.
+            GraphError: A gradient is missing or has a different shape than its parameter.
         """
         scaled = self.in_order(grads)
         found = [np.asarray(one, np.float32) / np.float32(self.loss_scale) for one in scaled]
@@ -126,7 +126,7 @@ class Optimizer(ABC):
         """Return gradients in the order of the parameters.
 
         Raises:
-            GraphError: One is missing, or has another shape than its parameter.
+            GraphError: One is missing, or has a different shape than its parameter.
         """
         listed = list_gradients(grads, self.params)
         if len(listed) != len(self.params):

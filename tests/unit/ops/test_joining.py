@@ -37,7 +37,7 @@ def test_concat_interleaves_entries_along_the_axis() -> None:
         ((), False, "there is nothing to join (got no tensors, expected one or more)"),
         ((X, TensorType((2, 3))), False, "the tensors have different ranks (got [2, 3, 4], [2, 3])"),
         ((X, X.with_dtype("fp32")), False, "the operands have different element types (got fp16, fp32)"),
-        ((X, TensorType((2, 1, 5))), False, "the tensors differ along another axis than 1"),
+        ((X, TensorType((2, 1, 5))), False, "the tensors differ along a different axis than 1"),
         (
             (X, TensorType((2, 1, 4))),
             True,

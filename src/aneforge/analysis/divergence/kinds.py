@@ -72,7 +72,7 @@ def predict_fp16_divergence(
     Raises:
         UnknownTargetError: The target name is unknown.
         UnknownNameError: There is no such kind; the error has the nearest.
-        GraphError: The begin has another rank than the shape or is outside of it, an extent or the magnitude is
+        GraphError: The begin has a different rank than the shape or is outside of it, an extent or the magnitude is
             negative, the operation takes no such shape, or it does not run on one of the targets.
         NotSupportedError: A shape does not say what the operation needs: build the graph and ask `divergence`.
         GraphTypeError: The kind is not a text, the shape or begin not a list of integers, or max_abs not a number.

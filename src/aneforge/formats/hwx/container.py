@@ -293,7 +293,7 @@ Body = Segment | PortBinding | ProgramState | TensorState | Identification | Not
 
 @dataclass(frozen=True, slots=True)
 class UnnamedWord:
-    """A word of a command that has another value than its known meaning gives it."""
+    """A word of a command that has a different value than its known meaning gives it."""
 
     offset: int
     """Bytes from the start of the command."""

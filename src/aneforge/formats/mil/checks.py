@@ -67,7 +67,7 @@ def interleave_is_given(call: Call) -> Iterator[Breach]:
 
     Remedy: add interleave = bool(false).
 
-    The compiler of MIL text takes no default for it.
+    The compiler of MIL text has no default for it.
     """
     if "interleave" not in call.given:
         yield Breach(call.statement.op_at, "no interleave", "interleave = bool(false)")
@@ -75,7 +75,7 @@ def interleave_is_given(call: Call) -> Iterator[Breach]:
 
 @check("MIL-EPSILON-001", {"batch_norm", "instance_norm", "layer_norm"})
 def epsilon_is_of_the_parameters_type(call: Call) -> Iterator[Breach]:
-    """Epsilon is of another element type than gamma and beta.
+    """Epsilon has a different element type than gamma and beta.
 
     Remedy: write {expected}.
     """
@@ -95,7 +95,7 @@ def log_has_epsilon(call: Call) -> Iterator[Breach]:
 
     Remedy: add epsilon = fp16(0x0p+0), or a small number that is added first.
 
-    The compiler of MIL text takes no default for it.
+    The compiler of MIL text has no default for it.
     """
     if "epsilon" not in call.given:
         yield Breach(call.statement.op_at, "no epsilon", "epsilon = fp16(0x0p+0)")
@@ -107,7 +107,7 @@ def gelu_has_a_mode(call: Call) -> Iterator[Breach]:
 
     Remedy: add mode = string("EXACT"), "TANH_APPROXIMATION" or "SIGMOID_APPROXIMATION".
 
-    The compiler of MIL text takes no default for it.
+    The compiler of MIL text has no default for it.
     """
     if "mode" not in call.given:
         yield Breach(call.statement.op_at, "no mode", 'mode = string("EXACT")')

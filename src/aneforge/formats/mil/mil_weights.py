@@ -74,14 +74,14 @@ PAST_THE_END = MilRule.of(
 )
 OTHER_DTYPE = MilRule.of(
     "MIL-BLOB-006",
-    """The blob holds other elements than the program says.
+    """The element type of the blob differs from the one in the program.
 
     Remedy: give the offset of the blob that is meant, or correct the type.
     """,
 )
 OTHER_SIZE = MilRule.of(
     "MIL-BLOB-007",
-    """The blob has another size than the program says.
+    """The size of the blob differs from the one in the program.
 
     Remedy: give the offset of the blob that is meant, or correct the shape.
     """,
@@ -95,7 +95,7 @@ OVERLAPPING = MilRule.of(
 )
 NO_CODE = MilRule.of(
     "MIL-BLOB-009",
-    """A weights blob cannot hold elements of type {found}.
+    """A weights blob cannot contain elements of type {found}.
 
     Remedy: write the values into the text, or use {expected}.
     """,

@@ -92,7 +92,7 @@ class MilProgram:
 
         Raises:
             UnknownNameError: The program has no such function, or no such input.
-            GraphError: An input has another shape than the one that is given.
+            GraphError: An input has a different shape than the one that is given.
             MilError: The function, or its weights, cannot be read.
         """
         return self._reading(function, shapes or {}, port_casts=port_casts)[0]

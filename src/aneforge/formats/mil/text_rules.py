@@ -26,21 +26,21 @@ TRUNCATED = MilRule.of(
 )
 TOO_DEEP = MilRule.of(
     "MIL-SYNTAX-003",
-    """Brackets are nested too deep.
+    """Brackets are nested too deeply.
 
     Remedy: write what is nested as statements of their own.
     """,
 )
 MISMATCHED = MilRule.of(
     "MIL-SYNTAX-004",
-    """{found} closes a bracket that is not open, or another one than the last that was opened.
+    """{found} closes a bracket that is not open, or not the one that was opened last.
 
     Remedy: close every bracket in the order of opening; {expected} belongs here.
     """,
 )
 NESTED_BLOCK = MilRule.of(
     "MIL-SYNTAX-005",
-    """A statement holds a block of statements.
+    """A statement contains a block of statements.
 
     Remedy: compute both branches and choose with select; a loop of a fixed count can be unrolled.
 
@@ -93,7 +93,7 @@ UNDEFINED = MilRule.of(
     "MIL-NAME-002",
     """{name} is not defined.
 
-    Remedy: define it in a statement before, or take the name of a value that is.
+    Remedy: define it in an earlier statement, or use the name of a value that is defined.
     """,
     found="{name}",
     expected="the name of a value that is defined before",
@@ -163,7 +163,7 @@ UNKNOWN_EXTENT = MilRule.of(
 )
 TYPE_TOO_LARGE = MilRule.of(
     "MIL-TYPE-004",
-    """A type has more axes, or a longer one, than any tensor here can have.
+    """A type has more axes, or a longer axis, than a tensor can have here.
 
     Remedy: check for an extra digit.
     """,
@@ -201,7 +201,7 @@ UNKNOWN_OP = MilRule.of(
     "MIL-OP-001",
     """There is no operation {name}.
 
-    Remedy: take one of those that the reference of operations lists under MIL.
+    Remedy: use one of those that the reference of operations lists under MIL.
     """,
     found="{name}",
     expected="an operation of MIL",
@@ -283,7 +283,7 @@ PARAMETER_SORT = MilRule.of(
 )
 RESULT_COUNT = MilRule.of(
     "MIL-PARAM-006",
-    """The statement names another number of results than the operation gives.
+    """The number of results that the statement names differs from that of the operation.
 
     Remedy: name {expected}, with their types, separated by commas.
     """,
@@ -335,6 +335,6 @@ RESERVED = MilRule.of(
     "MIL-META-001",
     """A build-info entry of this package's own cannot be read.
 
-    Remedy: take the entries whose names begin with aneforge. out; only the names of ports and their promises are lost.
+    Remedy: remove the entries whose names begin with "aneforge."; only the names of ports and their promises are lost.
     """,
 )

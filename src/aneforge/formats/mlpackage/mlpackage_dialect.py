@@ -160,7 +160,7 @@ def alike_axes(node: Node) -> Objection | None:
 
 
 def slope_of_images(node: Node) -> Objection | None:
-    """Object to prelu of another rank than 4, for which Core ML takes only one slope."""
+    """Object to prelu of a different rank than 4, for which Core ML takes only one slope."""
     rank = operand(node, "x").type.rank
     return None if rank == 4 or rank < 3 else Objection("Core ML takes images of four axes", decomposition="relu")
 
@@ -242,7 +242,7 @@ def border_of_zeros(node: Node) -> Objection | None:
     """Refuse an affine transform that reads a number beyond the image that is not 0."""
     if node.attributes["padding_mode"] != "constant" or node.attributes["padding_value"] == 0:
         return None
-    return Objection("Core ML does not take it with another padding value than 0", final=True)
+    return Objection("Core ML does not take it with a different padding value than 0", final=True)
 
 
 def without_asinh(_: Node) -> Objection | None:

@@ -110,7 +110,7 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
 
 
 def type_remedy(wrong: Typed, taken: Mapping[str, str]) -> str | None:
-    """Return what helps a parameter of another element type than those that are taken."""
+    """Return what helps a parameter of a different element type than those that are taken."""
     if wrong.name not in taken:
         return None
     halved = "fp16" in taken[wrong.name].split() and wrong.dtypes <= NARROWED.keys()

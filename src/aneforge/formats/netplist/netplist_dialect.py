@@ -83,7 +83,7 @@ def no_layer(node: Node) -> Objection:
 
 
 def narrow_arithmetic(node: Node) -> Objection | None:
-    """Refuse to compute in another element type than the layers have; what rounds nothing moves any elements."""
+    """Refuse to compute in a different element type than the layers have; what rounds nothing moves any elements."""
     if node.types[0].dtype == ENGINE_TYPE or all(one.same_bits for one in node.op.decompositions()):
         return None
     return Objection(

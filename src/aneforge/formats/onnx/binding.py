@@ -157,7 +157,7 @@ def get_fixed_value(one: Input, value: object, lengths: Mapping[str, int | tuple
 
     Raises:
         GraphTypeError: It is not an array of numbers that the input takes.
-        GraphError: It has another shape than the input.
+        GraphError: It has a different shape than the input.
     """
     try:
         array = np.asarray(value)
@@ -175,7 +175,7 @@ def get_fixed_value(one: Input, value: object, lengths: Mapping[str, int | tuple
     )
     if not fits:
         raise GraphError(
-            f"values[{one.name!r}] has another shape than the input", seen=list(array.shape), limit=list(wanted)
+            f"values[{one.name!r}] has a different shape than the input", seen=list(array.shape), limit=list(wanted)
         )
     copy = array.astype(numpy_dtype(one.dtype))
     copy.flags.writeable = False

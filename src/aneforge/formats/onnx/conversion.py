@@ -69,7 +69,7 @@ def store_weights(model: ReadModel, scope: Scope) -> None:
 
 
 def compare_declared(value: onnx.ValueInfoProto, output: Output, file: str | None) -> None:
-    """Warn of an output that is of another type than the model declares: the model or its reading is wrong."""
+    """Warn of an output that is of a different type than the model declares: the model or its reading is wrong."""
     declared = declared_type(value)
     if declared is not None and declared != output.type:
         warn(f"{file or 'the model'} declares output {value.name!r} as {declared}, and its nodes make {output.type}")

@@ -208,7 +208,7 @@ def example_shapes(inputs: Sequence[Described], given: Sequence[object]) -> dict
             raise GraphTypeError(f"example input {one.input.name!r} is not a tensor", seen=type(tensor).__name__)
         if tensor.dim() != len(one.expressions):
             raise GraphError(
-                f"example input {one.input.name!r} has another rank than the program's",
+                f"example input {one.input.name!r} has a different rank than the program's",
                 seen=list(tensor.shape),
                 limit=list(one.input.lengths or ()),
             )

@@ -49,7 +49,7 @@ def concat_type(values: tuple[TensorType, ...], *, axis: int, interleave: bool) 
             raise GraphError("interleaved tensors have different shapes", seen=list(value.shape), limit=list(first))
         if any(place != along for place in differing):
             raise GraphError(
-                f"the tensors differ along another axis than {along}, on which they are joined",
+                f"the tensors differ along a different axis than {along}, on which they are joined",
                 seen=f"{list(first)} and {list(value.shape)}",
             )
     total = sum(value.shape[along] for value in values)

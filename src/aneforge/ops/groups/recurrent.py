@@ -85,7 +85,7 @@ def expect_part(what: str, part: TensorType | None, x: TensorType, shape: tuple[
     """Check a weight, a bias or a state, where it is given.
 
     Raises:
-        GraphError: It has another element type than x, or another shape than the layer's.
+        GraphError: It has a different element type than x, or a different shape than the layer's.
     """
     common_dtype(x, part)
     if part is not None and part.shape != shape:

@@ -159,7 +159,7 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
 
     Raises:
         GraphTypeError: The programs are not a list of programs, or the chip is not text.
-        GraphError: There is no program, or they are for different targets, or for another family than the chip's.
+        GraphError: There is no program, or they are for different targets, or for a different family than the chip's.
         UnknownNameError: There is no such chip.
     """
     check_items(programs, Program, "programs", "af.build_program(graph, chip) makes a program of a graph; give a list")

@@ -34,7 +34,7 @@ class Stage(Enum):
     SYMBOL = 6, "symbol_failed"
     """A port that the network does not have, or an input without a value."""
     MAP = 7, "map_failed"
-    """An input file of another size than its port."""
+    """An input file of a different size than its port."""
     EVAL = 8, "eval_failed"
     """The engine refused to compute."""
     SURFACE = 11, "surface_failed"

@@ -146,7 +146,7 @@ def read_input(network: LoadedNetwork, symbol: str, path: Path) -> bytes:
     """Return the bytes of an input; a file of another size is not read.
 
     Raises:
-        InvokerError: The file cannot be read, or has another size than the port.
+        InvokerError: The file cannot be read, or has a different size than the port.
     """
     wanted, place = network.inputs[symbol].nbytes, Location(str(path))
     with during(Stage.READ), readable(path, place):

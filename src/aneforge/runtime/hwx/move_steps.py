@@ -217,7 +217,7 @@ def concat_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step that copies tensors one after the other, or the steps where one begins within a line of memory.
 
     Raises:
-        HwxError: They are constant, joined along another axis than channels, rows and columns, or interleaved.
+        HwxError: They are constant, joined along a different axis than channels, rows and columns, or interleaved.
     """
     values = layer.operands["values"]
     axis = layer.integer("axis") % layer.result.rank - layer.result.rank

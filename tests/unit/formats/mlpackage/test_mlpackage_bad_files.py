@@ -273,7 +273,7 @@ CASES: dict[str, tuple[Callable[[Model], None], str]] = {
     "offset between blobs": (set_offset(65), "MIL-BLOB-004"),
     "offset of the head": (set_offset(0), "MIL-BLOB-004"),
     "an axis of 2^31": (set_input_size(2**31), "MIL-OP-003|MIL-TYPE-001"),
-    "an axis of 2^64 - 1, which is -1": (set_input_size(2**64 - 1), "MIL-TYPE-004.*a longer one, than any"),
+    "an axis of 2^64 - 1, which is -1": (set_input_size(2**64 - 1), "MIL-TYPE-004.*a longer axis, than a"),
     "an empty axis": (set_input_size(0), "MIL-OP-003|MIL-TYPE-001"),
     "another rank": (set_rank(3), "MIL-TYPE-003.*3 axes, 2 lengths"),
     "unknown rank": (set_rank(-1), "MIL-TYPE-003.*any number of axes"),

@@ -167,7 +167,7 @@ def sparse_body(body: bytes, lanes: int, length: int, where: str) -> Bits:
     """Return the weights of a core's lanes, by lane and place of the reduction.
 
     Raises:
-        HwxError: The body ends before its last weight, or has another size than it says.
+        HwxError: The body ends before its last weight, or has a different size than it says.
     """
     found = np.zeros((lanes, length), np.uint16)
     size, at = int.from_bytes(body[:HALF], "little"), HALF

@@ -67,7 +67,7 @@ class TaskReader:
             )
 
     def expect(self, fields: Mapping[str, float]) -> None:
-        """Raise the error for the first field that has another value than the one whose effect is known."""
+        """Raise the error for the first field that has a different value than the one whose effect is known."""
         for name, value in fields.items():
             for seen in self.numbers(name):
                 if seen != value:

@@ -24,7 +24,7 @@ def concat(layer: Layer) -> Value:
         other = dims_of(value)
         if any(other.at(one) != first.at(one) for one in Dim if one is not dim):
             raise layer.error(
-                f"tensor {place} differs from the first along another dimension than {dim.spelling}",
+                f"tensor {place} differs from the first along a different dimension than {dim.spelling}",
                 seen=other,
                 limit=first,
             )

@@ -107,7 +107,7 @@ def expect_rank_of(x: Value, indices: Value) -> None:
         GraphError: They do not.
     """
     if indices.type.rank != x.type.rank:
-        raise GraphError("the indices have another rank than the tensor", seen=indices.type.rank, limit=x.type.rank)
+        raise GraphError("the indices have a different rank than the tensor", seen=indices.type.rank, limit=x.type.rank)
 
 
 @operator("GatherND")

@@ -81,7 +81,7 @@ def bias_softmax(call: Call) -> Value:
     """Convert a bias and the softmax over all axes from one on.
 
     Raises:
-        UnsupportedNodeError: The bias is repeated in another way than tensors broadcast.
+        UnsupportedNodeError: The bias is repeated in a different way than tensors broadcast.
     """
     x, bias, emit = call.value(0), call.value(1), call.emit
     if any(one not in (1, other) for one, other in zip(bias.type.shape[::-1], x.type.shape[::-1], strict=False)):
