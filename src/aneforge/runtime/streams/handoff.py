@@ -204,8 +204,8 @@ class Handoff:
         """Load the program here, with the tensors bound to its ports; on the software engine unless a backend is given.
 
         Raises:
-            RuntimeStateError: The identity of this process differs from that of the one that handed over, or it was forked
-                from one that had used the runtime.
+            RuntimeStateError: The identity of this process differs from that of the one that handed over, or it was
+                forked from one that had used the runtime.
             ProgramFileError: The file is not a program, or damaged.
             GraphError: A tensor does not fit its port.
             MilError: The MIL program cannot be read.
