@@ -124,5 +124,5 @@ def required_names(form: type) -> frozenset[str]:
 
 
 def mistaken(name: str, value: object, wanted: str) -> TypeError:
-    """Return the error of one who reads an attribute as what it is not."""
+    """Return the error for an attribute that is read as a different kind than it has."""
     return TypeError(f"attribute {name!r} is {value!r} and not {wanted}")

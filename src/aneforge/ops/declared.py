@@ -99,7 +99,7 @@ class Declared(Constant):
         raise self.refusal()
 
     def refusal(self) -> GraphError:
-        """Return the error for who asks for values."""
+        """Return the error for a caller that asks for values."""
         return GraphError(f"{self} has no values", remedy=GIVE_VALUES)
 
     def __str__(self) -> str:

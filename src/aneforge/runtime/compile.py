@@ -213,7 +213,7 @@ def expect_on_device(model: AnyModel) -> None:
 
 
 def lost_constants(half: Halved) -> tuple[Caution, ...]:
-    """Return the warnings of constants that are infinite in fp16, or no numbers."""
+    """Return the warnings of constants that are infinite or NaN in fp16."""
     return tuple(Caution("PrecisionWarning", message) for message in half.faults)
 
 

@@ -50,7 +50,7 @@ class MovedBuffer:
     """Where the buffer is the mean of all mini-batches: the buffer that counts them. It says the shares then."""
 
     def shares(self, values: Mapping[str, Array]) -> list[float]:
-        """Return the share of the way to each output, with the values of now."""
+        """Return the share of the way to each output, with the current values."""
         if self.counter is None:
             return [share for _, share in self.moves]
         before = int(values[self.counter])

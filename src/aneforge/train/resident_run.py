@@ -153,7 +153,7 @@ class ResidentRun(TrainingRun):
             self.update.check_moments(place)
 
     def feeds(self, data: Mapping[Node, Array], masks: Mapping[Node, Array] | None = None) -> dict[Node, Array]:
-        """Return the values of all inputs of the forward pass, with the parameters of now."""
+        """Return the values of all inputs of the forward pass, with the current parameters."""
         self.read_back()
         return super().feeds(data, masks)
 

@@ -85,7 +85,7 @@ class TrainingRun:
         return StepValues(sum(losses) / len(losses), tuple(results), means, taken)
 
     def loss(self) -> float:
-        """Return the loss of the last mini-batch with the parameters of now."""
+        """Return the loss of the last mini-batch with the current parameters."""
         feeds = self.feeds({} if self.dataset is None else self.dataset.last())
         return self.objective.loss_of(self.forward(feeds), feeds)
 

@@ -278,7 +278,7 @@ class Call:
 
 
 def meant(names: list[str]) -> str:
-    """Return the suggestion of names that are nearly the one that was written."""
+    """Return the suggestion of the names nearest to the one that was written."""
     return f"did you mean {list_names(names)}?" if names else ""
 
 

@@ -53,7 +53,7 @@ class Surroundings(Protocol):
         ...
 
     def try_body(self, graph: onnx.GraphProto, inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
-        """Return the outputs of a graph, or what stops it, which is not gathered then."""
+        """Return the outputs of a graph, and the text of the first finding that stops it; none is gathered."""
         ...
 
     def run_function(self, call: Call) -> tuple[Held, ...]:

@@ -266,7 +266,7 @@ class NodeSurroundings:
         return self.interpreter.run_graph(graph, inputs, self.scope, self.name)
 
     def try_body(self, graph: onnx.GraphProto, inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
-        """Return the outputs of a graph, or what stops it, which is not gathered then."""
+        """Return the outputs of a graph, and the text of the first finding that stops it; none is gathered."""
         return self.interpreter.attempt(lambda: self.run_body(graph, inputs))
 
     def run_function(self, call: Call) -> tuple[Held, ...]:

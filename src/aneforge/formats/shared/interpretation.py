@@ -116,7 +116,7 @@ class Interpreter(ABC):
         self.gathering.findings[finding] = None
 
     def attempt(self, run: Callable[[], Results]) -> tuple[Results, str]:
-        """Return what a run gives, and what stops it, which is not gathered then."""
+        """Return what a run gives, and the text of the first finding that stops it; none is gathered."""
         findings = self.gathering.findings
         before = len(findings)
         results = run()

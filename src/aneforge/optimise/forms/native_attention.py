@@ -61,7 +61,7 @@ def restate(graph: Graph, taken: AbstractSet[Node], *, native: bool) -> Graph:
 
 
 def signature(node: Node) -> str:
-    """Return what the price of attention hangs on."""
+    """Return what the price of attention depends on."""
     given = [(name, str(value.type)) for name, value in node.values()]
     return repr((given, sorted(node.attributes.items(), key=lambda item: item[0])))
 
