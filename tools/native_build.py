@@ -44,7 +44,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Library:
-    """A library: its name, where it and its sources lie, and how it is compiled."""
+    """A library: its name, where it and its sources are, and how it is compiled."""
 
     name: str
     folder: Path

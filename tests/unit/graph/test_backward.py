@@ -127,7 +127,7 @@ def test_wrong_rules_are_named(own_rules: None) -> None:
     def too_small(_: af.Tensor, g: af.Tensor) -> list[af.Tensor | None]:
         return [g.sum()]
 
-    with pytest.raises(af.errors.GraphError, match=r"the rule of tanh gave a gradient of another type"):
+    with pytest.raises(af.errors.GraphError, match=r"the rule of tanh gave a gradient of a different type"):
         af.backward(x.tanh().sum(), [x])
     assert too_many is not too_small
     with pytest.raises(af.errors.UnknownNameError, match="unknown operation 'tahn'"):

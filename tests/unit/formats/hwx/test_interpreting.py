@@ -73,7 +73,7 @@ REFUSED: list[tuple[str, Task, Mapping[str, float], str]] = [
         "source.pixel_offset: the effect of this value is not known",
     ),
     (
-        "stream beside those of cores",
+        "stream next to those of cores",
         convolution(),
         {"kernel_source.auxiliary_enable[3]": 1},
         "kernel_source.auxiliary_enable: the effect of this value is not known",
