@@ -545,5 +545,5 @@ def test_results_do_not_overwrite_one_another_or_the_data(capsys: pytest.Capture
 
 def test_a_worker_of_another_version_is_named() -> None:
     job = Job((), None, {}, 1, "y", None, None, None, "0.0.1 (other)")
-    with pytest.raises(GraphError, match=r"^tcp://10.0.0.1:1: this process has another version .*0.0.1 \(other\)"):
+    with pytest.raises(GraphError, match=r"^tcp://10.0.0.1:1: this process has a different version .*0.0.1 \(other\)"):
         expect_same_build(job, "tcp://10.0.0.1:1")

@@ -186,7 +186,7 @@ def test_arguments_of_the_wrong_sort(source: object, inputs: object, error: type
 
 @pytest.mark.parametrize(
     ("examples", "message"),
-    [((torch.ones(3),), "not those of the program"), ((torch.ones(3, 1), torch.ones(6)), "another rank")],
+    [((torch.ones(3),), "not those of the program"), ((torch.ones(3, 1), torch.ones(6)), "a different rank")],
 )
 def test_example_inputs_of_another_program(examples: tuple[Tensor, ...], message: str) -> None:
     with pytest.raises(GraphError, match=message):
