@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.arrays import np
-from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.constant import Blockwise, Constant, Dense, Folded, Int8Affine, Palette, Sparse
 from aneforge.ops.declared import Declared
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def rearrange(weight: Constant, change: Callable[[Array], Array], moved: Callabl
         return np.ascontiguousarray(change(array))
 
     match weight:
+        case Folded():
+            return Folded(rearrange(weight.stored, change, moved))
         case Int8Affine():
             return Int8Affine(stored(weight.quantized), weight.scale, weight.zero_point, moved(weight.axis))
         case Palette():

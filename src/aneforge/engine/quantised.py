@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from aneforge.engine.kernels.codes import Coded
     from aneforge.ops.windows import ConvAttributes
 
     Array = npt.NDArray[Any]
@@ -96,7 +97,7 @@ def fold_weights(quantised: Array, scale: Array, zero_point: Array, *, axis: int
     return host_fp16(affine_weights(quantised, scale, zero_point, axis=axis)).astype(np.float64)
 
 
-def meeting_int8(multiply: Callable[[Array, Array], Array], x: Array, weights: Array) -> Array:
+def meeting_int8(multiply: Callable[[Array, Any], Array], x: Array, weights: Array | Coded) -> Array:
     """Return a product whose activations pass the times-16 encoding; `multiply` is the product without it.
 
     Activations beyond it are set apart: with weights of which only the signs are left they pass the edge of the
@@ -107,7 +108,7 @@ def meeting_int8(multiply: Callable[[Array, Array], Array], x: Array, weights: A
     if not beyond.any():
         return multiply(encoded, weights)
     zero = np.zeros((), encoded.dtype)
-    flooded = multiply(np.where(beyond, np.copysign(FLOOD, encoded), zero), np.sign(weights))
+    flooded = multiply(np.where(beyond, np.copysign(FLOOD, encoded), zero), np.sign(np.asarray(weights)))
     return np.where(np.isinf(flooded), flooded, multiply(np.where(beyond, zero, encoded), weights))
 
 

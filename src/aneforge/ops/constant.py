@@ -27,7 +27,7 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse", "shared_dense", "wide_values"]
+__all__ = ["Blockwise", "Constant", "Dense", "Folded", "Int8Affine", "Palette", "Sparse", "shared_dense", "wide_values"]
 
 AT_ONCE = 1 << 20
 """Elements that are decoded at once, so that no copy of a large weight in float64 is made."""
@@ -506,3 +506,28 @@ def shared_dense(constant: Constant) -> Array:
     if found is None:
         found = DECODED[constant.digest] = Dense.owning(constant.dense()).values
     return found
+
+
+class Folded(Dense):
+    """Weights that a program holds dense and that are stored in an encoding: decoded wherever someone reads them.
+
+    Nobody keeps what is read, so a program takes the memory of the encoding.
+
+    >>> folded = Folded(Int8Affine(np.array([[2]], np.int8), scale=np.array([0.5], np.float16)))
+    >>> folded.encoding, folded.values.tolist(), folded == Dense(np.array([[1.0]], np.float16))
+    ('dense', [[1.0]], True)
+    """
+
+    def __init__(self, stored: Constant) -> None:  # pyright: ignore[reportMissingSuperCall] - it holds no values
+        object.__setattr__(self, "stored", stored)
+
+    stored: Constant
+
+    @property
+    def values(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
+        """The values."""
+        return shared_dense(self.stored)
+
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
+        return self.stored.type

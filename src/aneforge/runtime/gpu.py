@@ -47,7 +47,7 @@ class CudaEngine(HostBuffers):
     @cached_property
     def ready(self) -> Prepared:
         """The program with everything done that depends only on it, as on the CPU."""
-        return prepare(self.program)
+        return prepare(self.program, codes=False)
 
     @cached_property
     def machine(self) -> DeviceExecutable:

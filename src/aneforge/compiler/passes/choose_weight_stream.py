@@ -9,7 +9,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.kernels import encoding_of, kernel_of, unmet_preconditions
-from aneforge.ops.constant import Dense, shared_dense
+from aneforge.ops.constant import Folded
 from aneforge.ops.declared import Declared
 from aneforge.records import dataclass
 
@@ -45,7 +45,7 @@ def decode(constant: Constant) -> Constant:
     """Return encoded weights as dense ones."""
     if isinstance(constant, Declared):
         return constant.derive("decoded", constant.type.shape)
-    return Dense.owning(shared_dense(constant))
+    return Folded(constant)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class ChooseWeightStream(Pass):
             if word != "folds":
                 return [chosen]
             chosen = chosen.choosing(encoding=constant.encoding)
-            if id(constant) not in folded:  # weights that layers share are decoded once
+            if id(constant) not in folded:  # weights that layers share stay one constant
                 folded[id(constant)] = decode(constant)
             return [replace(chosen, operands={**chosen.operands, kernel.operand: folded[id(constant)]})]
 

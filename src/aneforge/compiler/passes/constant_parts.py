@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.arrays import np
-from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.constant import Blockwise, Constant, Dense, Folded, Int8Affine, Palette, Sparse
 from aneforge.ops.declared import Declared
 
 if TYPE_CHECKING:
@@ -33,19 +33,22 @@ def constant_part(constant: Constant, axis: int, begin: int, size: int) -> Const
             )
         case Declared():
             return constant.part(axis, begin, size)
+        case Folded():
+            return Folded(constant_part(constant.stored, axis, begin, size))
         case Palette():
             return Palette(take_part(constant.indices, axis, begin, size), constant.table, constant.bits)
         case Sparse():
             return sparse_part(constant, axis, begin, size)
         case Blockwise():
             offset = constant.offset
-            return Blockwise(
+            part = Blockwise(
                 take_part(constant.data, axis, begin, size),
                 take_blocks(constant.scale, constant.data, axis, begin, size),
                 None if offset is None else take_blocks(offset, constant.data, axis, begin, size),
             )
         case _:
-            return Dense(take_part(constant.dense(), axis, begin, size))
+            part = Dense(take_part(constant.dense(), axis, begin, size))
+    return part
 
 
 def take_part(values: Array, axis: int, begin: int, size: int) -> Array:

@@ -8,11 +8,13 @@ edge is labelled as if it could pass it.
 
 from __future__ import annotations
 
+import math
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from aneforge.engine import kernels
 from aneforge.engine.doubts import SPECIAL
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.golden import EDGE
@@ -21,15 +23,17 @@ from aneforge.ops.numbers import FP16_INFINITY
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.engine.dispatch import Arithmetic
     from aneforge.engine.doubts import Doubtful
+    from aneforge.engine.kernels.codes import Coded
 
     Array = npt.NDArray[Any]
+    Weights = Array | Coded
 
 __all__ = ["Labels", "Reach", "static_label"]
 
@@ -59,15 +63,17 @@ class Reach:
     """Finds the largest sum of magnitudes of the weights of one result, where they are constant: once, if at all."""
 
     @classmethod
-    def of(cls, call: Call, weight: Array, start: Array | None, *, winograd: bool, constant: bool) -> Reach:
-        """Return the bound of a product with weights, of which only the shape counts where they are not constant."""
+    def of(
+        cls, call: Call, shape: tuple[int, ...], weight: Weights | None, start: Array | None, *, winograd: bool
+    ) -> Reach:
+        """Return the bound of a product with weights of a shape, None where they are not constant."""
         transposed = call.is_set("transpose_y")
         start_magnitude = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
-        most = cache(partial(most_of, call.op, weight, transposed=transposed)) if constant else None
-        depth = weight.size // max(channels_of(call.op, weight, transposed=transposed), 1)
+        most = None if weight is None else cache(partial(most_of, call.op, weight, transposed=transposed))
+        depth = math.prod(shape) // max(channels_of(call.op, shape, transposed=transposed), 1)
         return cls(call.op, depth, start_magnitude, WINOGRAD_GROWTH if winograd else 1.0, transposed, most)
 
-    def passes_edge(self, x: float, weight: float, weights: Array) -> bool:
+    def passes_edge(self, x: float, weight: float, weights: Weights) -> bool:
         """Return whether a sum could pass the edge, given both operands' largest magnitudes and the second operand."""
         return self.passes_edge_at(x, weight, lambda: most_of(self.op, weights, transposed=self.transposed))
 
@@ -80,30 +86,32 @@ class Reach:
         return (x * (self.most or most)() + rest) * self.growth >= EDGE
 
 
-def channels_of(op: str, weight: Array, *, transposed: bool) -> int:
+def channels_of(op: str, shape: tuple[int, ...], *, transposed: bool) -> int:
     """Return how many results share the numbers of a weight without sharing one."""
     match op:
         case "conv" | "linear":
-            return weight.shape[0]
+            return shape[0]
         case "conv_transpose":
-            return weight.shape[1]
+            return shape[1]
         case _:
-            return 1 if weight.ndim == 1 else weight.size // weight.shape[-1 if transposed else -2]
+            return 1 if len(shape) == 1 else math.prod(shape) // max(shape[-1 if transposed else -2], 1)
 
 
-def most_of(op: str, weight: Array, *, transposed: bool) -> float:
-    """Return the largest sum of magnitudes of the weights of one result."""
-    if not weight.size:
-        return 0.0
-    magnitudes = np.abs(weight.astype(np.float32))
+def most_of(op: str, weight: Weights, *, transposed: bool) -> float:
+    """Return the largest sum of magnitudes of the weights of one result, found in parts along their first axis."""
+    rank = weight.ndim
     match op:
         case "conv" | "linear":
-            sums = magnitudes.reshape(weight.shape[0], -1).sum(axis=1, dtype=np.float64)
+            axes = tuple(range(1, rank))
         case "conv_transpose":
-            sums = magnitudes.sum(axis=(0, *range(2, weight.ndim)), dtype=np.float64)
+            axes = (0, *range(2, rank))
         case _:
-            sums = magnitudes.sum(axis=-1 if weight.ndim == 1 or transposed else -2, dtype=np.float64)
-    return float(sums.max())
+            axes = (rank - (1 if rank == 1 or transposed else 2),)
+    parts = (np.abs(part.astype(np.float32)) for part in kernels.codes.parts_of(weight))
+    sums = (part.sum(axis=axes, dtype=np.float64) for part in parts)
+    if 0 in axes:
+        return float(np.max(sum(sums), initial=0.0))
+    return max((float(one.max(initial=0.0)) for one in sums), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +133,7 @@ class Labels:
         """True if values can add a doubt."""
         return self.special or self.doubtful is not None or self.reach is not None
 
-    def doubts(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> list[Label]:
+    def doubts(self, magnitudes: list[float], operands: Sequence[Weights | tuple[Array, ...]]) -> list[Label]:
         """Return the doubts that values add, given the operands and the largest magnitude of each."""
         doubts: list[Label] = []
         infinite = max(magnitudes, default=0.0) >= FP16_INFINITY

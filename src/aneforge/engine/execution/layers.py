@@ -31,14 +31,14 @@ from aneforge.engine.execution.epilogue import (
 from aneforge.engine.execution.labels import Labels, Reach, static_label
 from aneforge.engine.execution.run_products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
-from aneforge.ops.constant import shared_dense
+from aneforge.ops.constant import Blockwise, Folded, Int8Affine, Palette, shared_dense
 from aneforge.ops.op import Trait
 from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -48,13 +48,15 @@ if TYPE_CHECKING:
     from aneforge.engine.dispatch import Arithmetic
     from aneforge.engine.execution.run_products import Product
     from aneforge.engine.execution.values import Values
+    from aneforge.engine.kernels.codes import Coded
     from aneforge.engine.kernels.prepared import Run
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import TensorType
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
-    Operand = Array | tuple[Array, ...]
+    Weights = Array | Coded
+    Operand = Weights | tuple[Array, ...]
     Compute = Callable[[dict[str, Operand], "Notes"], tuple[Array, ...]]
     """Computes the results of a layer; what is to be said of the values on the way is noted."""
 
@@ -75,10 +77,23 @@ SUM_OF_PARTS = "a product too long for the target was cut; its parts are assumed
 
 
 class Constants:
-    """The constants of a program in the types in which the engine gets them, each decoded once."""
+    """The constants of a program in the types in which the engine gets them, each decoded once.
 
-    def __init__(self) -> None:
+    Weights in an encoding stay in `codes` where the kernels decode them part by part, unless an array is asked for.
+    """
+
+    def __init__(self, *, codes: bool = False) -> None:
         self.found: dict[tuple[int, bool], Array] = {}
+        self.coded: dict[int, Coded | None] = {}
+        self.codes = codes
+
+    def in_codes(self, constant: Constant) -> Coded | None:
+        """Return weights in codes; None where they are to be an array."""
+        if not self.codes or not isinstance(constant, Folded | Int8Affine | Blockwise | Palette):
+            return None
+        if id(constant) not in self.coded:
+            self.coded[id(constant)] = kernels.codes.Coded.of(constant)
+        return self.coded[id(constant)]
 
     def array(self, constant: Constant, *, given: bool) -> Array:
         """Return a constant: real numbers in fp16, unless it is taken as it is given."""
@@ -121,6 +136,8 @@ class Step:
     """Values are taken in their own types."""
     copies: bool = False
     """It moves numbers and computes none."""
+    coded: Mapping[str, Coded] = field(default_factory=dict[str, "Coded"])
+    """Operands of a product that are constants in codes."""
 
     def run(self, values: Values) -> tuple[tuple[Array, ...], tuple[Label, ...]]:
         """Return the results, and what the values make less sure (`labels.with_doubts` is how sure they are)."""
@@ -151,7 +168,9 @@ class Step:
                 self.array(one, values) if isinstance(one, Value) else self.constants[f"{name}.{number}"]
                 for number, one in enumerate(argument)
             )
-        return self.array(argument, values) if isinstance(argument, Value) else self.constants[name]
+        if isinstance(argument, Value):
+            return self.array(argument, values)
+        return self.coded[name] if name in self.coded else self.constants[name]
 
     def array(self, value: Value, values: Values) -> Array:
         """Return a value: real numbers of other types than fp16 are passed by the host."""
@@ -173,17 +192,23 @@ def step_of(layer: Layer, program: Program, constants: Constants) -> Step:
     """Return a layer ready to run."""
     call = call_of_layer(layer)
     given = call is not None and call.op in TAKEN_AS_GIVEN
+    if call is not None and is_product(layer):
+        return product_step(layer, call, program.target, constants)
     held = held_constants(layer, constants, given=given)
     if call is None:
         return gain_offset_step(layer, program, held)
-    if is_product(layer):
-        return product_step(layer, call, program.target, held)
     return plain_step(layer, call, program, held)
 
 
-def held_constants(layer: Layer, constants: Constants, *, given: bool) -> dict[str, Array]:
+def held_constants(
+    layer: Layer, constants: Constants, *, given: bool, without: Collection[str] = ()
+) -> dict[str, Array]:
     """Return the operands that are constants, those of a list by their places."""
-    return {place: constants.array(ref, given=given) for place, ref in placed(layer) if not isinstance(ref, Value)}
+    return {
+        place: constants.array(ref, given=given)
+        for place, ref in placed(layer)
+        if not isinstance(ref, Value) and place not in without
+    }
 
 
 def placed(layer: Layer) -> Iterator[tuple[str, Ref]]:
@@ -215,30 +240,27 @@ def label_of_affine(layer: Layer, program: Program, slot_stages: Stages) -> Labe
     return worst([*found, *([Label(Exactness.UNKNOWN, LOST_MULTIPLIER)] if lost else [])])
 
 
-def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Array]) -> Step:
+def product_step(layer: Layer, call: Call, target: Target, constants: Constants) -> Step:
     """Return a product and what is after it."""
     product = product_of(layer, call, target)
     first, second = list(layer.operands)
+    weights = cast("Ref", layer.operands[second])
+    codes = None if isinstance(weights, Value) or not product.takes_codes else constants.in_codes(weights)
+    coded = {} if codes is None else {second: codes}
+    held = held_constants(layer, constants, given=False, without=coded)
+    known_operands = {**held, **coded}
     stages = stages_of(product.stages, layer.core_types[0], target)
     multiply, fused = product.multiplication(), Fused.of(product.ready, stages)
 
     def compute(operands: dict[str, Operand], notes: Notes) -> tuple[Array, ...]:
-        left, right = cast("Array", operands[first]), cast("Array", operands[second])
+        left, right = cast("Array", operands[first]), cast("Weights", operands[second])
         found = None if fused is None else fused.run(left, right, notes)
         return (stages.run(multiply(left, right), notes.doubts) if found is None else found,)
 
-    shape = cast("Ref", layer.operands[second]).type.shape
-    weight = held.get(second)
-    reach = Reach.of(
-        call,
-        np.broadcast_to(np.float16(0), shape) if weight is None else weight,
-        product.start,
-        winograd=product.winograd,
-        constant=weight is not None,
-    )
+    reach = Reach.of(call, weights.type.shape, known_operands.get(second), product.start, winograd=product.winograd)
     known = label_of_product(layer, call, product, stages, target)
     labels = Labels(known, special=True, reach=reach)
-    return Step(layer, held, compute, labels, read_by(layer, held), None, given=False)
+    return Step(layer, held, compute, labels, read_by(layer, known_operands), None, given=False, coded=coded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +287,7 @@ class Fused:
         rest = Stages(later if moved is None else later[1:], stages.labels)
         return cls(operation, pointwise, moved is not None, rest)
 
-    def run(self, left: Array, right: Array, notes: Notes) -> Array | None:
+    def run(self, left: Array, right: Weights, notes: Notes) -> Array | None:
         """Return the results; None where the slots have to be done one by one, because no table pays or values ask."""
         if not kernels.library.available():
             return None
@@ -382,7 +404,7 @@ def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[st
     return Labels(known, special=True, among_zeros=None if among is None else partial(among, **attributes))
 
 
-def read_by(layer: Layer, held: Mapping[str, Array]) -> tuple[str | float, ...]:
+def read_by(layer: Layer, held: Mapping[str, Weights]) -> tuple[str | float, ...]:
     """Return what a layer reads: names of values, and the largest magnitudes of its constants."""
     return tuple(ref.name if isinstance(ref, Value) else magnitude_of(held[place]) for place, ref in placed(layer))
 

@@ -121,8 +121,8 @@ class Executable:
         )
 
 
-def prepare(program: Program) -> Executable:
-    """Return a program ready to run many times.
+def prepare(program: Program, *, codes: bool = True) -> Executable:
+    """Return a program ready to run many times; with `codes` its encoded weights stay so where the kernels take them.
 
     >>> import aneforge as af
     >>> len(prepare(af.build_program(af.input((1, 2)).relu(), af.targets.Family.A16)).steps)
@@ -132,7 +132,7 @@ def prepare(program: Program) -> Executable:
         GraphTypeError: It is not a program.
     """
     expect_program(program)
-    constants = Constants()
+    constants = Constants(codes=codes)
     steps = tuple(step_of(layer, program, constants) for layer in program.layers)
     return Executable(program, steps, {name: readers[-1].name for name, readers in program.consumers.items()})
 

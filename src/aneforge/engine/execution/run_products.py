@@ -39,17 +39,21 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Layer, Stage
+    from aneforge.engine.kernels.codes import Coded
     from aneforge.engine.kernels.prepared import After, Run, Seen, Through
     from aneforge.engine.products import Products
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
+    Weights = Array | Coded
 
 __all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations", "is_product", "product_of"]
 
 PRODUCT_KINDS = frozenset(kind.name for kind in kinds().values() if kind.product is not None)
 MATRIX_PRODUCTS = frozenset({"linear", "matmul"})
 CONVOLUTIONS = frozenset({"conv", "conv_transpose"})
+MATRIX = 2
+"""The rank of a weight that several rows meet."""
 CHANNELS = 1
 """The axis of channels."""
 FOLDED_INT8 = "int8"
@@ -99,7 +103,16 @@ class Product:
         """It is a convolution in Winograd's form."""
         return self.form == "winograd"
 
-    def multiplication(self) -> Callable[[Array, Array], Array]:
+    @property
+    def takes_codes(self) -> bool:
+        """Its second operand may be weights in codes."""
+        _, (_, weight) = self.layer.refs()
+        shape = weight.type.shape
+        if self.call.op in MATRIX_PRODUCTS:
+            return len(shape) == MATRIX
+        return self.form in {"direct", "winograd"} and shape[CHANNELS] > 1  # channels by themselves have few weights
+
+    def multiplication(self) -> Callable[[Array, Weights], Array]:
         """Return the function that multiplies and rounds to fp16, gain and offset directly after it included."""
         exact = self.exact
         products = kernels.operations.PRODUCTS if exact is None else kernels.operations.TOTALS
@@ -110,8 +123,10 @@ class Product:
             products, exact = kernels.operations.convolve_with_gain(gain, offset), None
         sums = sums_of(self.layer, self.call, self.form, self.start, products)
 
-        def multiply(x: Array, weight: Array) -> Array:
-            found = meeting_int8(sums, x, weight) if self.crops else sums(x, weight)
+        sum_up = sums_by_codes(self.call, self.start, sums, totals=exact is not None)
+
+        def multiply(x: Array, weight: Weights) -> Array:
+            found = meeting_int8(sum_up, x, weight) if self.crops else sum_up(x, weight)
             return found if exact is None else exact(found)
 
         return multiply
@@ -141,8 +156,8 @@ class Product:
         if multiply is None:
             return None
 
-        def run(left: Array, right: Array, through: Through) -> tuple[Array, Seen]:
-            return multiply(*matrices(left, right, **flags), through)
+        def run(left: Array, right: Weights, through: Through) -> tuple[Array, Seen]:
+            return multiply(*turn(left, right, flags), through)
 
         return run
 
@@ -156,7 +171,7 @@ def ready_linear(x: tuple[int, ...], weight: tuple[int, ...], after: After) -> R
     if multiply is None:
         return None
 
-    def run(rows: Array, matrix: Array, through: Through) -> tuple[Array, Seen]:
+    def run(rows: Array, matrix: Weights, through: Through) -> tuple[Array, Seen]:
         return multiply(matrix, rows.T, through)
 
     return run
@@ -174,6 +189,30 @@ def turned_operands(call: Call) -> Turned:
     if call.op == "linear":
         return Turned(transpose_x=False, transpose_y=True)
     return Turned(transpose_x=call.flag("transpose_x"), transpose_y=call.flag("transpose_y"))
+
+
+def turn(left: Array, right: Weights, flags: Turned) -> tuple[Array, Weights]:
+    """Return the operands of a matrix product as matrices."""
+    if not isinstance(right, kernels.codes.Coded):
+        return matrices(left, right, **flags)
+    return matrices(left, right.codes, **flags)[0], right.T if flags["transpose_y"] else right
+
+
+def sums_by_codes(
+    call: Call, start: Array | None, sums: Callable[[Array, Array], Array], *, totals: bool
+) -> Callable[[Array, Weights], Array]:
+    """Return the function that multiplies as `sums` does, and by weights in codes, which matrices take as they are."""
+    if call.op not in MATRIX_PRODUCTS:
+        return lambda x, weight: sums(x, np.asarray(weight))
+    flags, multiply = turned_operands(call), kernels.matmul.matmul_total if totals else kernels.matmul.matmul
+
+    def sum_up(x: Array, weight: Weights) -> Array:
+        if not isinstance(weight, kernels.codes.Coded):
+            return sums(x, weight)
+        found = multiply(*turn(x, weight, flags), start)
+        return found[..., 0, :] if x.ndim == 1 else found
+
+    return sum_up
 
 
 def is_product(layer: Layer) -> bool:

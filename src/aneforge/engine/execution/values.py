@@ -15,6 +15,8 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from aneforge.engine.kernels.codes import Coded
+
     Array = npt.NDArray[Any]
 
 __all__ = ["Values", "magnitude_of", "wide"]
@@ -34,12 +36,14 @@ class Values:
         return self.magnitudes[name]
 
 
-def magnitude_of(array: Array) -> float:
+def magnitude_of(array: Array | Coded) -> float:
     """Return the largest magnitude in an array as the engine reads it, 0 for one that holds no real numbers.
 
     >>> magnitude_of(np.array([1.0, -np.inf], np.float16)), magnitude_of(np.array([7], np.int8))
     (65536.0, 0.0)
     """
+    if not isinstance(array, np.ndarray):
+        return array.largest
     return kernels.distances.largest_magnitude(array) if array.dtype == np.float16 else 0.0
 
 

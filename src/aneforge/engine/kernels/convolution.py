@@ -76,6 +76,7 @@ class Convolution(ctypes.Structure):
         ("out_width", ctypes.c_int64),
         ("images", ctypes.c_void_p),
         ("kernels", ctypes.c_void_p),
+        ("codes", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
         *BEHIND_FIELDS,
         ("out", ctypes.c_void_p),

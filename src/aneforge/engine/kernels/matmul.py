@@ -26,6 +26,7 @@ from aneforge.engine.kernels.arrays import (
     from_golden,
     places_of,
 )
+from aneforge.engine.kernels.codes import Coded
 from aneforge.engine.kernels.elements import to_fp16
 from aneforge.engine.kernels.library import address, available, call
 from aneforge.errors import GraphError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
+    Weights = Array | Coded
 
 __all__ = ["int8_matmul", "matmul", "matmul_total"]
 
@@ -52,10 +54,12 @@ class Matmul(ctypes.Structure):
         ("left_places", ctypes.c_void_p),
         ("left_row", ctypes.c_int64),
         ("left_step", ctypes.c_int64),
+        ("left_codes", ctypes.c_void_p),
         ("right", ctypes.c_void_p),
         ("right_places", ctypes.c_void_p),
         ("right_step", ctypes.c_int64),
         ("right_column", ctypes.c_int64),
+        ("right_codes", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
         ("bias_places", ctypes.c_void_p),
         ("bias_row", ctypes.c_int64),
@@ -69,10 +73,11 @@ class Matmul(ctypes.Structure):
     )
 
 
-def matmul(x: Array, w: Array, bias: Array | None = None) -> Array:
+def matmul(x: Array, w: Weights, bias: Array | None = None) -> Array:
     """Return x [..., M, K] times w [..., K, N], the leading axes broadcast; a vector x is one row.
 
-    The sums start from the bias, which is broadcast to the result. Transposed operands are read where they lie.
+    The sums start from the bias, which is broadcast to the result. Transposed operands are read where they lie, and a
+    matrix w in codes is decoded part by part.
 
     >>> matmul(np.array([[1.0, 2.0]], np.float16), np.array([[3.0], [4.0]], np.float16)).item()
     11.0
@@ -89,7 +94,7 @@ def matmul(x: Array, w: Array, bias: Array | None = None) -> Array:
     return as_given(out, x)
 
 
-def matmul_total(x: Array, w: Array, bias: Array | None = None) -> Array:
+def matmul_total(x: Array, w: Weights, bias: Array | None = None) -> Array:
     """Return the sums of `matmul` in float64, before they are rounded on their way out.
 
     >>> matmul_total(np.array([[2.0**-12]], np.float16), np.array([[2.0**-4]], np.float16)).item() == 2.0**-16
@@ -107,16 +112,16 @@ def matmul_total(x: Array, w: Array, bias: Array | None = None) -> Array:
     return out
 
 
-def golden_sum(x: Array, w: Array, bias: Array | None) -> golden.Sum:
+def golden_sum(x: Array, w: Weights, bias: Array | None) -> golden.Sum:
     """Return a product of fp16 as the golden model does it, its operands checked."""
     shape = product_shape("matmul", x, w)
-    left, right = (bits_of("matmul", operand).view(np.float16) for operand in (x, w))
+    left, right = (bits_of("matmul", operand).view(np.float16) for operand in (x, np.asarray(w)))
     return golden.matmul_sum(left, right, None if bias is None else fitting_bias(bias, shape))
 
 
-def multiply_halves(x: Array, w: Array, bias: Array | None, out: Array) -> None:
+def multiply_halves(x: Array, w: Weights, bias: Array | None, out: Array) -> None:
     """Multiply fp16 matrices into `out`: rounded if it is of fp16, unrounded if it is of float64."""
-    left, right = bits_of("matmul", x), bits_of("matmul", w)
+    left, right = bits_of("matmul", x), w if isinstance(w, Coded) else bits_of("matmul", w)
     start = None if bias is None else fitting_bias(bias, out.shape)
     if out.size:
         multiply(left, right, start, out)
@@ -142,7 +147,7 @@ def int8_matmul(x: Array, w: Array, scale: Array | float = 1.0) -> Array:
     return to_fp16(out * np.asarray(scale, np.float64))
 
 
-def product_shape(operation: str, x: Array, w: Array) -> tuple[int, ...]:
+def product_shape(operation: str, x: Array, w: Weights) -> tuple[int, ...]:
     """Return the shape of a matrix product.
 
     Raises:
@@ -174,8 +179,10 @@ def fitting_bias(bias: Array, shape: tuple[int, ...]) -> Array:
     return wide
 
 
-def multiply(left: Array, right: Array, bias: Array | None, out: Array) -> None:
+def multiply(left: Array, right: Weights, bias: Array | None, out: Array) -> None:
     """Multiply the matrices of a batch into `out`, which is contiguous; int8 where the operands are."""
+    codes = right.of_columns if isinstance(right, Coded) else None
+    right = right.codes if isinstance(right, Coded) else right
     if left.ndim == 1:
         left, out = left[None], out[..., None, :]
         bias = bias[..., None, :] if bias is not None and bias.ndim else bias
@@ -204,6 +211,7 @@ def multiply(left: Array, right: Array, bias: Array | None, out: Array) -> None:
         right_places=address(places[1]),
         right_step=right_strides[-2],
         right_column=right_strides[-1],
+        right_codes=None if codes is None else ctypes.addressof(codes),
         bias=None if bias is None else address(bias),
         bias_places=address(places[2]),
         bias_row=start_strides[-2],

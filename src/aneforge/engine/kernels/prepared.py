@@ -18,6 +18,7 @@ import numpy as np
 
 from aneforge.engine import golden
 from aneforge.engine.kernels.arrays import bits_of, element_strides, places_of
+from aneforge.engine.kernels.codes import Coded
 from aneforge.engine.kernels.convolution import Convolution, convolved_places
 from aneforge.engine.kernels.elements import Pair, Pairs, in_runs, pairs_of
 from aneforge.engine.kernels.library import address, call
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bits = npt.NDArray[np.uint16]
     Shape = tuple[int, ...]
-    Run = Callable[[Array, Array, "Through"], tuple[Array, "Seen"]]
+    Weights = Array | Coded
+    Run = Callable[[Any, Any, "Through"], tuple[Array, "Seen"]]
+    """Operands are arrays, or weights in codes where it is a product."""
 
 __all__ = ["PLAIN", "After", "Run", "Seen", "Through", "ready_convolution", "ready_matmul", "ready_pairs"]
 
@@ -134,8 +137,11 @@ class Operand:
         """One that has this shape is read where it lies, whatever its strides."""
         self.known: tuple[Array, Bits, ctypes.c_void_p] | None = None
 
-    def find(self, given: Array) -> tuple[Bits, ctypes.c_void_p]:
-        """Return the bits, side by side where they are given a shape, and their address."""
+    def find(self, given: Weights) -> tuple[Array, ctypes.c_void_p]:
+        """Return the bits, side by side where they are given a shape, and their address; or codes, which are."""
+        if isinstance(given, Coded):
+            codes = given.codes if self.shape is None else given.codes.reshape(self.shape)
+            return codes, address(codes)
         known = self.known
         if known is None or known[0] is not given:
             bits = bits_of(self.operation, given)
@@ -162,8 +168,8 @@ class ReadyMatmul:
     templates: dict[tuple[Shape, Shape], tuple[Matmul, list[Array]]] = field(default_factory=dict[Any, Any])
     """By the strides of the operands: the call without addresses, and the places that it points to."""
 
-    def __call__(self, first: Array, second: Array, through: Through) -> tuple[Array, Seen]:
-        """Return the product of fp16 matrices and what was noted of it."""
+    def __call__(self, first: Weights, second: Weights, through: Through) -> tuple[Array, Seen]:
+        """Return the product of fp16 matrices and what was noted of it; one of them may be in codes."""
         (left, left_address), (right, right_address) = self.left.find(first), self.right.find(second)
         key = (left.strides, right.strides)
         if key not in self.templates:
@@ -172,6 +178,8 @@ class ReadyMatmul:
         out, _ = results(self.shape, self.after.order)
         noted = Noted()
         given.left, given.right, given.out = left_address, right_address, address(out)
+        given.left_codes = ctypes.addressof(first.of_rows) if isinstance(first, Coded) else None
+        given.right_codes = ctypes.addressof(second.of_columns) if isinstance(second, Coded) else None
         given.seen = ctypes.addressof(noted)
         set_through(given, through)
         call("aneforge_run_matmul", ctypes.byref(given))
@@ -272,12 +280,13 @@ def ready_convolution(x: Shape, weight: Shape, window: Window, after: After, *, 
     kept = (start, gain, offset)  # the template has their addresses alone
     first, second = Operand("conv", weight), Operand("conv", x)
 
-    def run(images: Array, kernels: Array, through: Through) -> tuple[Array, Seen]:
+    def run(images: Array, kernels: Weights, through: Through) -> tuple[Array, Seen]:
         _ = kept
         (_left, left), (_right, right) = first.find(kernels), second.find(images)  # copies stay until the call is done
         given = Convolution.from_buffer_copy(template)
         out, noted = np.empty(shape, np.uint16), Noted()
         given.kernels, given.images, given.out = left, right, address(out)
+        given.codes = ctypes.addressof(kernels.of_rows) if isinstance(kernels, Coded) else None
         given.seen = ctypes.addressof(noted)
         set_through(given, through)
         call("aneforge_run_convolution", ctypes.byref(given))
@@ -300,7 +309,7 @@ def ready_pointwise(x: Shape, weight: Shape, after: After) -> Run | None:
     if multiply is None:
         return None
 
-    def run(images: Array, kernels: Array, through: Through) -> tuple[Array, Seen]:
+    def run(images: Array, kernels: Weights, through: Through) -> tuple[Array, Seen]:
         found, seen = multiply(kernels, images, through)
         return (found if after.order is not None else found.reshape(x[0], weight[0], *x[2:])), seen
 

@@ -127,7 +127,8 @@ static void exact_direct(const struct plan *plan, const struct region *region, i
 static void exact_winograd(const struct plan *plan, const struct region *region, int64_t first_row, struct exact *exact,
                            double *results) {
     double sums[4][PANEL_ROWS][TILE_LANES];
-    const uint16_t *const left = (const uint16_t *)plan->left + first_row * plan->left_row;
+    const uint16_t *const left =
+        (const uint16_t *)plan->left + plan->left_places[region->batch] + first_row * plan->left_row;
     for (int32_t sum = 0; sum < 4; sum++) {
         memset(exact->totals, 0, sizeof exact->totals);
         for (int64_t k = 0; k < plan->depth; k++) {

@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 9
+#define ANEFORGE_INTERFACE 10
 
 /* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
@@ -36,6 +36,22 @@ struct aneforge_behind {
 /* The bits of the largest magnitude before the table, whether +0 (1) and -0 (2) were there, and the largest after it. */
 enum aneforge_seen { ANEFORGE_LARGEST_BEFORE, ANEFORGE_ZEROS_BEFORE, ANEFORGE_LARGEST_AFTER, ANEFORGE_SEEN };
 
+/* A matrix of weights in codes of one byte, from which fp16 numbers are decoded where they are needed (codes.h). Codes of a
+ * line lie side by side, and lines one after the other: all codes of an output, or, where `by_step` is not 0, all of a step.
+ * Numbers are table[code], or else (code - shift) * factor: one of each for every block, which are counted along lines first.
+ * Factors are finite, and shifts whole numbers of at most 2^10. */
+struct aneforge_codes {
+    const uint8_t *codes;
+    int64_t by_step;
+    int64_t lines, length;
+    int64_t mask, sign;    /* the bits of a byte that count, and that of the sign, or 0 */
+    const uint16_t *table; /* or null */
+    int64_t entries;       /* of the table: no code is larger */
+    int64_t lines_of_block, codes_of_block;
+    const uint16_t *factors;
+    const uint16_t *shifts; /* or null */
+};
+
 /* out[b][m][n] = sum over k of left[b][m][k] * right[b][k][n], from a start value.
  * fp16 operands give fp16, int8 operands give their exact 32-bit sum (no start value there). */
 struct aneforge_matmul {
@@ -45,9 +61,11 @@ struct aneforge_matmul {
     const void *left;
     const int64_t *left_places; /* where each matrix of the batch begins */
     int64_t left_row, left_step;
+    const struct aneforge_codes *left_codes; /* what all of the batch have on the left, in place of numbers; or null */
     const void *right;
     const int64_t *right_places;
     int64_t right_step, right_column;
+    const struct aneforge_codes *right_codes; /* likewise */
     const double *bias; /* or null */
     const int64_t *bias_places;
     int64_t bias_row, bias_column;
@@ -73,6 +91,7 @@ struct aneforge_convolution {
     int64_t out_height, out_width;
     const void *images;
     const void *kernels;
+    const struct aneforge_codes *codes; /* in place of kernels, a line for each output channel; or null */
     const double *bias; /* one for each output channel, or null */
     struct aneforge_behind behind;
     void *out; /* [batch, groups * rows, out_height, out_width] */
@@ -89,6 +108,10 @@ ANEFORGE_EXPORT int32_t aneforge_processors(void);
 ANEFORGE_EXPORT int32_t aneforge_run_matmul(const struct aneforge_matmul *matmul, int32_t path, int32_t threads);
 ANEFORGE_EXPORT int32_t aneforge_run_convolution(const struct aneforge_convolution *convolution, int32_t path,
                                                  int32_t threads);
+
+/* Decode lines first ... first + count - 1. */
+ANEFORGE_EXPORT int32_t aneforge_decode(const struct aneforge_codes *codes, int64_t first, int64_t count, uint16_t *out,
+                                        int32_t path, int32_t threads);
 
 /* Round to fp16, ties away from zero. */
 ANEFORGE_EXPORT int32_t aneforge_from_float(const float *values, uint16_t *out, int64_t count, int32_t path,

@@ -21,6 +21,7 @@ typedef uint8_t limit; /* a partner's exponent byte must exceed it */
 #define FLOAT_LANES 16
 #define OWN_HALVES 1
 #define OWN_DOTS 1
+#define OWN_CODES 1
 #define OWN_PAIRS 1
 
 static inline __attribute__((always_inline)) void step_512(const struct strip *strip, uint32_t k, const int rows,

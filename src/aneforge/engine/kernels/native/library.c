@@ -111,6 +111,32 @@ int32_t aneforge_lookup(const uint16_t *values, const uint16_t *table, uint16_t 
     return run_elements(&job, path, threads);
 }
 
+struct lines {
+    const struct aneforge_codes *codes;
+    const struct path *path;
+    int64_t first, count, next;
+    uint16_t *out;
+};
+
+static void decode_part(void *context, int32_t worker) {
+    struct lines *const job = context;
+    (void)worker;
+    for (;;) {
+        const int64_t line = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (line >= job->count) return;
+        job->path->decode(job->codes, job->first + line, 1, job->out + line * job->codes->length);
+    }
+}
+
+int32_t aneforge_decode(const struct aneforge_codes *codes, int64_t first, int64_t count, uint16_t *out, int32_t path,
+                        int32_t threads) {
+    struct lines job = {codes, path_numbered(path), first, count, 0, out};
+    if (!job.path) return ANEFORGE_NO_PATH;
+    const int64_t useful = count * codes->length / ELEMENTS_PER_THREAD + 1;
+    in_parallel(useful < threads ? (int32_t)useful : threads, decode_part, &job);
+    return ANEFORGE_OK;
+}
+
 struct pairs {
     const struct aneforge_pairs *given;
     const struct path *path;

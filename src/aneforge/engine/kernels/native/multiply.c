@@ -270,12 +270,12 @@ struct job {
 
 static void pack_part(void *context, int32_t worker) {
     const struct job *const job = context;
-    struct piece *const pieces = worker_memory(worker, (size_t)job->plan->most_pieces * sizeof *pieces);
-    if (!pieces) {
+    char *const memory = worker_memory(worker, job->path->packing_bytes(job->plan));
+    if (!memory) {
         __atomic_store_n(&job->plan->failed, 1, __ATOMIC_RELAXED);
         return;
     }
-    job->path->pack_panels(job->plan, pieces);
+    job->path->pack_panels(job->plan, memory);
 }
 
 static void run_part(void *context, int32_t worker) {
@@ -344,6 +344,8 @@ static void set_operands(struct plan *plan, const struct aneforge_matmul *matmul
     plan->right_places = turned ? matmul->left_places : matmul->right_places;
     plan->right_channel = turned ? matmul->left_step : matmul->right_step;
     plan->right_column = turned ? matmul->left_row : matmul->right_column;
+    plan->left_codes = turned ? matmul->right_codes : matmul->left_codes;
+    plan->right_codes = turned ? matmul->left_codes : matmul->right_codes;
     plan->bias_row = turned ? matmul->bias_column : matmul->bias_row;
     plan->bias_column = turned ? matmul->bias_row : matmul->bias_column;
 }
@@ -367,7 +369,8 @@ int32_t aneforge_run_matmul(const struct aneforge_matmul *matmul, int32_t path_n
                         .bias_places = matmul->bias_places};
     plan.down.out = 1;
     const bool plain_gain = !matmul->behind.gain || matmul->behind.gain_row == 0;
-    const bool turned = matmul->columns == 1 && matmul->rows > 1 && matmul->out_row == 1 && plain_gain;
+    const bool by_step = matmul->right_codes && matmul->right_codes->by_step; /* only on the right */
+    const bool turned = matmul->columns == 1 && matmul->rows > 1 && matmul->out_row == 1 && plain_gain && !by_step;
     set_operands(&plan, matmul, turned);
     plan.left_shared = true;
     for (int64_t one = 1; one < matmul->batch; one++)
@@ -399,6 +402,7 @@ static int32_t run_as_matmul(const struct aneforge_convolution *given, int32_t p
                                            .right_places = &origin,
                                            .right_step = 1,
                                            .right_column = depth,
+                                           .right_codes = given->codes,
                                            .bias = given->bias,
                                            .bias_places = &origin,
                                            .bias_column = 1,
@@ -456,6 +460,7 @@ int32_t aneforge_run_convolution(const struct aneforge_convolution *given, int32
                         .channels = given->channels,
                         .left = given->kernels,
                         .left_step = 1,
+                        .left_codes = given->codes,
                         .left_shared = true,
                         .right = given->images,
                         .right_group = given->channels * plane,
@@ -485,7 +490,7 @@ int32_t aneforge_run_convolution(const struct aneforge_convolution *given, int32
     if (places && set_axis(&plan.down) && set_axis(&plan.across) &&
         (!plan.bias || set_starts(&plan, given->groups * given->rows))) {
         const bool by_channels = given->groups > 1 && given->rows == 1 && given->channels == 1 && !given->winograd &&
-                                 !given->unrounded && plan.element == ANEFORGE_FP16 && !pointwise;
+                                 !given->unrounded && plan.element == ANEFORGE_FP16 && !pointwise && !given->codes;
         const bool done = by_channels && run_by_channels(&plan, path, threads);
         if (done) status = plan.failed ? ANEFORGE_NO_MEMORY : ANEFORGE_OK;
         if (!done) status = run_plan(&plan, path, threads);

@@ -3,6 +3,7 @@
 #ifndef ANEFORGE_MULTIPLY_H
 #define ANEFORGE_MULTIPLY_H
 
+#include "codes.h"
 #include "exact.h"
 #include "leaving.h"
 #include "tile.h"
@@ -13,6 +14,12 @@
 #define ALIGNED(bytes) (((size_t)(bytes) + 63) & ~(size_t)63)
 #define TILE_TOTALS (PANEL_ROWS * TILE_LANES)
 
+/* A part of an operand in codes, decoded. */
+struct weights {
+    uint16_t *halves;
+    int64_t *places; /* [batch] from where on it lies, counted from the beginning of the operand */
+};
+
 struct worker {
     struct region region;
     int64_t converted; /* which region stands converted, where there is one block; -1 for none */
@@ -21,6 +28,7 @@ struct worker {
     int32_t run_count[4];
     double *factors, *kept_from; /* [sum][k][row], of the runs in double */
     char *panel;
+    struct weights weights;
     int32_t *totals;  /* [panel][tile][sum], or of one tile where there is one block */
     double *reach;    /* likewise */
     uint8_t *failed;  /* [panel][tile] */
@@ -34,8 +42,9 @@ struct worker {
 /* A vector times a matrix whose steps lie side by side. */
 static inline bool takes_dots(const struct plan *plan) {
 #ifdef OWN_DOTS
+    const bool side_by_side = plan->right_codes ? !plan->right_codes->by_step : plan->right_channel == 1;
     return plan->layout == LAYOUT_MATRIX && plan->element == ANEFORGE_FP16 && plan->groups == 1 && plan->rows == 1 &&
-           plan->right_channel == 1;
+           side_by_side && !plan->left_codes;
 #else
     (void)plan;
     return false;
@@ -52,6 +61,61 @@ static void *part(struct share *share, size_t count, size_t size) {
     char *const at = share->memory ? share->memory + share->used : NULL;
     share->used += ALIGNED(count * size);
     return at;
+}
+
+/* Rows of a panel on the left, or the columns of a region on the right; one of the two operands has codes, or none. */
+static void share_weights(const struct plan *plan, struct share *share, struct weights *weights) {
+    const size_t left = plan->left_codes ? PANEL_ROWS * (size_t)plan->left_codes->length : 0;
+    const size_t right = plan->right_codes ? (size_t)(plan->region_columns * plan->depth) : 0;
+    const bool coded = plan->left_codes || plan->right_codes;
+    weights->halves = part(share, left + right, sizeof(uint16_t));
+    weights->places = part(share, coded ? (size_t)plan->batch : 0, sizeof(int64_t));
+}
+
+/* The plan as a worker sees it: what it decoded takes the place of the operand. */
+static struct plan plan_of_worker(const struct plan *plan, const struct weights *weights) {
+    struct plan own = *plan;
+    if (plan->left_codes) {
+        own.left = weights->halves;
+        own.left_places = weights->places;
+        own.left_group = 0;
+        own.left_row = plan->left_codes->length;
+        own.left_step = 1;
+    }
+    if (plan->right_codes) {
+        own.right = weights->halves;
+        own.right_places = weights->places;
+        own.right_channel = plan->right_codes->by_step ? plan->region_columns : 1;
+        own.right_column = plan->right_codes->by_step ? 1 : plan->depth;
+    }
+    return own;
+}
+
+/* Decode some steps of the rows of a panel. */
+static void decode_left(const struct plan *plan, const struct weights *weights, int64_t batch, int64_t group, int64_t row,
+                        int64_t first, int64_t end) {
+    const int64_t length = plan->left_codes->length, each = length / plan->depth; /* three columns with Winograd */
+    const int64_t rows = at_most(plan->rows - row, PANEL_ROWS);
+    decode_lines(plan->left_codes, group * plan->rows + row, rows, first * each, (end - first) * each,
+                 weights->halves + first * each, length);
+    weights->places[batch] = -row * length;
+}
+
+/* ... those that one block has of them ... */
+static void decode_left_block(const struct plan *plan, const struct weights *weights, int64_t batch, int64_t group,
+                              int64_t row, int64_t block) {
+    const int64_t steps = plan->block_channels * plan->taps, first = block * steps;
+    if (plan->left_codes) decode_left(plan, weights, batch, group, row, first, at_most(first + steps, plan->depth));
+}
+
+/* ... and all steps of some columns. */
+static void decode_right(const struct plan *plan, const struct weights *weights, int64_t batch, int64_t first,
+                         int64_t columns) {
+    const struct aneforge_codes *const codes = plan->right_codes;
+    if (!codes) return;
+    if (codes->by_step) decode_lines(codes, 0, plan->depth, first, columns, weights->halves, plan->right_channel);
+    if (!codes->by_step) decode_lines(codes, first, columns, 0, plan->depth, weights->halves, plan->depth);
+    weights->places[batch] = -first * plan->right_column;
 }
 
 static size_t share_out(const struct plan *plan, char *memory, struct worker *worker) {
@@ -89,6 +153,7 @@ static size_t share_out(const struct plan *plan, char *memory, struct worker *wo
     worker->factors = part(&share, OWN_DOUBLES ? 0 : sums * panel_numbers(plan), sizeof(double));
     worker->kept_from = part(&share, OWN_DOUBLES ? 0 : sums * panel_numbers(plan), sizeof(double));
     worker->panel = part(&share, plan->packed ? 0 : 1, plan->panel_bytes);
+    share_weights(plan, &share, &worker->weights);
     worker->totals = part(&share, open_tiles * sums * TILE_TOTALS, sizeof(int32_t));
     worker->reach = part(&share, open_tiles * sums, sizeof(double));
     worker->failed = part(&share, open_tiles, 1);
@@ -176,6 +241,8 @@ static void do_tile(const struct plan *plan, struct worker *worker, int64_t bloc
     if (block + 1 < plan->blocks) return;
     if (!*failed && direct && plan->special)
         *failed = zero_from_negative_zero(plan, region, tile, first_row, totals);
+    if (*failed && plan->left_codes)
+        decode_left(plan, &worker->weights, region->batch, region->group, first_row, 0, plan->depth);
     finish_tile(plan, region, tile, first_row, rows, worker->gains, reach[0] < worker->plain_reach, totals, *failed);
 }
 
@@ -211,12 +278,28 @@ static void prepare_runs(const struct plan *plan, struct worker *worker, char *m
     worker->run_count[sum] = count;
 }
 
+#ifdef OWN_DOTS
+/* Add the products of the vector and the columns of a tile to its totals, some columns after the other where they are to be
+ * decoded. Return what bounds the sums, as `add_dots` does. */
+static double add_decoded(const struct plan *plan, struct worker *worker, int64_t first, int64_t columns) {
+    const int64_t batch = worker->region.batch, together = plan->right_codes ? COLUMNS_AT_A_TIME : columns;
+    double reach = 0;
+    for (int64_t at = 0; at < columns; at += together) {
+        const int64_t column = first + at, count = at_most(columns - at, together);
+        decode_right(plan, &worker->weights, batch, column, count);
+        const int64_t place = plan->right_places[batch] + worker->region.group * plan->right_group;
+        const uint16_t *const right = (const uint16_t *)plan->right + place + column * plan->right_column;
+        reach = fmax(reach, add_dots(plan, &worker->dots, right, count, worker->totals + at));
+    }
+    return reach;
+}
+#endif
+
 /* All tiles of a region, column by column; false where they have to go the general way. */
 static bool run_dots(const struct plan *plan, struct worker *worker) {
 #ifdef OWN_DOTS
     struct region *const region = &worker->region;
     struct dots *const dots = &worker->dots;
-    const int64_t place = plan->right_places[region->batch] + region->group * plan->right_group;
     if (dots->batch != region->batch) set_dots(plan, region->batch, dots);
     if (!dots->finite) return false;
     worker->plain_reach = set_gains(plan, region, 0, worker->gains);
@@ -224,11 +307,11 @@ static bool run_dots(const struct plan *plan, struct worker *worker) {
         const int64_t begin = region->tile_first[tile] * LANES, end = region->tile_first[tile + 1] * LANES;
         const int64_t column = region->first_column + begin, columns = at_most(end, region->columns) - begin;
         const struct start start = set_start(plan, region, tile, 0, 1, worker->totals);
-        const uint16_t *const right = (const uint16_t *)plan->right + place + column * plan->right_column;
-        const double reach = start.reach + add_dots(plan, dots, right, columns, worker->totals);
+        const double reach = start.reach + add_decoded(plan, worker, column, columns);
         if (reach >= SAFE_REACH) return false;
         const bool negative = plan->special && zero_from_negative_zero(plan, region, tile, 0, worker->totals);
         const bool plain = reach < worker->plain_reach;
+        if (start.exact || negative) decode_right(plan, &worker->weights, region->batch, column, columns);
         finish_tile(plan, region, tile, 0, 1, worker->gains, plain, worker->totals, start.exact || negative);
     }
     return true;
@@ -262,14 +345,17 @@ static void run_task(const struct plan *plan, struct worker *worker, int64_t tas
     const int64_t end_row = at_most(first_row + task_rows, plan->rows);
     const bool sorted = HAS_FLOATS && (task_rows + PANEL_ROWS - 1) / PANEL_ROWS >= plan->least_panels;
     worker->converted = number;
+    if (!known) decode_right(plan, &worker->weights, region->batch, region->first_column, region->columns);
     for (int64_t block = 0; block < plan->blocks; block++) {
         if (!known) convert_block(plan, worker, block, sorted);
         for (int64_t row = first_row; row < end_row; row += PANEL_ROWS) {
             const int64_t panel = region->group * plan->panels + row / PANEL_ROWS;
             char *const memory =
                 plan->packed ? plan->packed + (size_t)(panel * plan->blocks + block) * plan->panel_bytes : worker->panel;
-            if (!plan->packed)
+            if (!plan->packed) {
+                decode_left_block(plan, &worker->weights, region->batch, region->group, row, block);
                 pack_panel(plan, region->batch, region->group, row, block, region->piece, region->pieces, memory);
+            }
             for (int32_t sum = 0; sum < plan->sums; sum++) prepare_runs(plan, worker, memory, sum, row);
             worker->plain_reach = set_gains(plan, region, row, worker->gains);
             for (int32_t tile = 0; tile < region->tiles; tile++)
@@ -291,6 +377,7 @@ static void join_seen(const struct plan *plan, const int64_t *seen) {
 static void run_tasks(struct plan *plan, char *memory) {
     struct worker worker;
     share_out(plan, memory, &worker);
+    const struct plan own = plan_of_worker(plan, &worker.weights);
     worker.converted = -1;
 #ifdef OWN_DOTS
     worker.dots.batch = -1;
@@ -304,7 +391,7 @@ static void run_tasks(struct plan *plan, char *memory) {
     for (;;) {
         const int64_t task = __atomic_fetch_add(&plan->next_task, 1, __ATOMIC_RELAXED);
         if (task >= plan->tasks) break;
-        run_task(plan, &worker, task);
+        run_task(&own, &worker, task);
     }
 #ifdef OWN_PASSING
     end_passing(&worker.region.passing, worker.region.seen);
@@ -312,8 +399,24 @@ static void run_tasks(struct plan *plan, char *memory) {
     join_seen(plan, worker.region.seen);
 }
 
+static struct piece *share_packing(const struct plan *plan, struct share *share, struct weights *weights) {
+    share_weights(plan, share, weights);
+    return part(share, (size_t)plan->most_pieces, sizeof(struct piece));
+}
+
+static size_t packing_bytes(const struct plan *plan) {
+    struct share share = {NULL, 0};
+    struct weights weights;
+    share_packing(plan, &share, &weights);
+    return share.used;
+}
+
 /* Convert the whole left operand, panel by panel. */
-static void pack_panels(struct plan *plan, struct piece *pieces) {
+static void pack_panels(struct plan *plan, char *memory) {
+    struct share share = {memory, 0};
+    struct weights weights;
+    struct piece *const pieces = share_packing(plan, &share, &weights);
+    const struct plan own = plan_of_worker(plan, &weights);
     for (;;) {
         const int64_t next = __atomic_fetch_add(&plan->next_panel, 1, __ATOMIC_RELAXED);
         if (next >= plan->groups * plan->panels) return;
@@ -321,7 +424,8 @@ static void pack_panels(struct plan *plan, struct piece *pieces) {
         for (int64_t block = 0; block < plan->blocks; block++) {
             const int64_t channels = at_most(plan->channels - block * plan->block_channels, plan->block_channels);
             const int32_t count = pieces_of(plan, channels, pieces);
-            pack_panel(plan, 0, group, row, block, pieces, count,
+            decode_left_block(&own, &weights, 0, group, row, block);
+            pack_panel(&own, 0, group, row, block, pieces, count,
                        plan->packed + (size_t)(next * plan->blocks + block) * plan->panel_bytes);
         }
     }

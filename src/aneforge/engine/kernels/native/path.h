@@ -10,7 +10,8 @@ struct path {
     bool (*available)(void);
     size_t limit_bytes; /* what a panel stores for each element to decide which products are dropped */
     size_t (*task_bytes)(const struct plan *plan);
-    void (*pack_panels)(struct plan *plan, struct piece *pieces);
+    size_t (*packing_bytes)(const struct plan *plan);
+    void (*pack_panels)(struct plan *plan, char *memory);
     void (*run_tasks)(struct plan *plan, char *memory);
     size_t (*depthwise_bytes)(const struct plan *plan);
     void (*run_depthwise)(struct plan *plan, char *memory);
@@ -20,6 +21,7 @@ struct path {
     void (*lookup)(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count);
     void (*pairs)(const struct aneforge_pairs *job, int64_t first_run, int64_t runs, int64_t first, int64_t count);
     void (*distances)(const struct aneforge_distances *job, int64_t run, int64_t first, int64_t count);
+    void (*decode)(const struct aneforge_codes *codes, int64_t first, int64_t count, uint16_t *to);
     uint16_t (*largest_half)(const uint16_t *values, int64_t count);
     bool (*reduce)(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count);
     bool (*norm)(const struct aneforge_norm *job, int64_t block, char *memory);

@@ -76,11 +76,13 @@ struct plan {
     const void *left;
     const int64_t *left_places;
     int64_t left_group, left_row, left_step;
+    const struct aneforge_codes *left_codes; /* in place of its numbers, or null */
     bool left_shared; /* by the whole batch */
 
     const void *right;
     const int64_t *right_places;
     int64_t right_group, right_channel, right_column;
+    const struct aneforge_codes *right_codes; /* likewise, of a matrix */
     struct axis down, across; /* of images; of a matrix only `across.out` */
 
     void *out;

@@ -12,6 +12,7 @@
         .available = available, \
         .limit_bytes = sizeof(limit), \
         .task_bytes = task_bytes, \
+        .packing_bytes = packing_bytes, \
         .pack_panels = pack_panels, \
         .run_tasks = run_tasks, \
         .depthwise_bytes = depthwise_bytes, \
@@ -22,6 +23,7 @@
         .lookup = lookup, \
         .pairs = pairs, \
         .distances = distances, \
+        .decode = decode, \
         .largest_half = largest_half, \
         .reduce = reduce, \
         .norm = norm, \
