@@ -18,6 +18,7 @@ from kernel_checks import assert_same_bits, needs_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -135,3 +136,15 @@ def test_parts_and_other_shapes_of_folded_weights_stay_encoded() -> None:
 
 def first_stored(graph: af.Graph) -> Int8Affine:
     return next(one for node in graph.nodes for _, one in node.values() if isinstance(one, Int8Affine))
+
+
+def test_a_saved_program_has_folded_weights_in_their_encoding(tmp_path: Path) -> None:
+    model = af.compile(linear(af.input((2, WIDTH), name="x")), target=FOLDING, compress="int8")
+    x = np.random.default_rng(0).standard_normal((2, WIDTH)).astype(np.float16)
+    path = model.save(tmp_path / "net")
+    assert path.stat().st_size < 0.6 * OUTER * WIDTH * 2
+    found = af.load_program(path)
+    (held,) = held_weights(found.program)
+    assert isinstance(held, Folded)
+    assert str(found.program) == str(model.program)
+    np.testing.assert_array_equal(np.asarray(found(x)), np.asarray(model(x)))

@@ -16,7 +16,7 @@ from llm_folders import COMMON
 STATUS = Path("/proc/self/status")
 WIDTH, HIDDEN, LAYERS = 1024, 4096, 4
 AT_A_TIME = 100e6
-"""What programs, libraries that they load, and encoding one weight take; it does not grow with the number of weights."""
+"""What programs, libraries that they load, and encoding one weight take: it does not grow with the weights."""
 LOADING = """
 import re, sys, aneforge as af
 from pathlib import Path

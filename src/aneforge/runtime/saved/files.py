@@ -34,6 +34,7 @@ from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import AneforgeError, ProgramFileError, UnknownNameError
 from aneforge.graph.convert import SuppliedInput
+from aneforge.ops.constant import Folded
 from aneforge.ops.table import find_op
 from aneforge.ops.types import DTYPES, TensorType
 from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
@@ -51,6 +52,7 @@ from aneforge.runtime.saved.records import (
     part_records,
     read_part,
     store_part,
+    stored_form,
 )
 from aneforge.targets import chip
 from aneforge.typed_decoding import decode_typed
@@ -108,7 +110,7 @@ def write_content(file: BinaryIO, program: Program, facts: ModelFacts, known: Kn
     for held in made.constants:
         for record in (one for one in held.parts if one.known is None):
             pad(file)
-            file.write(content_of(store_part(record, constants[held.symbol].parts[record.name])))
+            file.write(content_of(store_part(record, stored_form(constants[held.symbol]).parts[record.name])))
 
 
 def content_of(array: Array) -> memoryview:
@@ -129,9 +131,10 @@ def header_of(
     end = len(text)
     records: list[ConstantRecord] = []
     for symbol, constant in constants.items():
-        parts = tuple(part_records(constant, end, known))
+        stored = stored_form(constant)
+        parts = tuple(part_records(stored, end, known))
         end = max([end, *(part.offset + part.nbytes for part in parts if part.known is None)])
-        records.append(ConstantRecord(symbol, constant.encoding, parts))
+        records.append(ConstantRecord(symbol, stored.encoding, parts, isinstance(constant, Folded)))
     span = Span(0, len(text), hashlib.sha256(text).hexdigest())
     return Header(__version__, program.target.name, end, span, tuple(records), facts_record(facts), program.chip)
 

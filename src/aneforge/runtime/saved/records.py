@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from aneforge.errors import AneforgeError, ProgramFileError
-from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.constant import Blockwise, Dense, Folded, Int8Affine, Palette, Sparse
 from aneforge.ops.types import numpy_dtype, numpy_dtypes
 from aneforge.runtime.saved.known_constants import NOTHING_KNOWN
 from aneforge.runtime.saved.packing import count_packed_bytes, pack_bits, unpack_bits
@@ -35,6 +35,7 @@ __all__ = [
     "part_records",
     "read_part",
     "store_part",
+    "stored_form",
 ]
 
 ALIGNMENT = 64
@@ -70,12 +71,14 @@ class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_d
         return count_packed_bytes(math.prod(self.shape) * numpy_dtype(self.dtype).itemsize, self.bits)
 
 
-class ConstantRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class ConstantRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """A constant: its symbol in the text, its encoding, and its arrays. The text has its hash."""
 
     symbol: str
     encoding: str
     parts: tuple[PartRecord, ...]
+    folded: bool = False
+    """The program holds it dense."""
 
 
 class CautionRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -173,6 +176,11 @@ def read_part(record: PartRecord, body: Array) -> Array:
     return raw.view(numpy_dtype(record.dtype)).reshape(record.shape)
 
 
+def stored_form(constant: Constant) -> Constant:
+    """Return the constant whose arrays a file has: of folded weights those in their encoding."""
+    return constant.stored if isinstance(constant, Folded) else constant
+
+
 def constant_of(record: ConstantRecord, parts: Mapping[str, Array]) -> Constant:
     """Return a constant from its arrays.
 
@@ -180,7 +188,8 @@ def constant_of(record: ConstantRecord, parts: Mapping[str, Array]) -> Constant:
         ProgramFileError: They make no constant of that encoding.
     """
     try:
-        return assemble(record.encoding, parts)
+        made = assemble(record.encoding, parts)
+        return Folded(made) if record.folded else made
     except (AneforgeError, KeyError, TypeError, ValueError) as error:
         raise ProgramFileError(
             f"constant @{record.symbol} is not a valid {record.encoding} constant: {error}"
