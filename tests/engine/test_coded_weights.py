@@ -148,3 +148,14 @@ def test_a_saved_program_has_folded_weights_in_their_encoding(tmp_path: Path) ->
     assert isinstance(held, Folded)
     assert str(found.program) == str(model.program)
     np.testing.assert_array_equal(np.asarray(found(x)), np.asarray(model(x)))
+
+
+def test_without_the_library_weights_are_decoded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = program_of(linear, "int8", FOLDING, 2)
+    x = {"x": np.random.default_rng(0).standard_normal((2, WIDTH)).astype(np.float16)}
+    expected = next(iter(prepare(program).run(x).outputs.values()))
+    monkeypatch.setattr("aneforge.engine.kernels.codes.library", lambda: None)
+    ready = prepare(program)
+    assert not any(step.coded for step in ready.steps)
+    with using(golden=True):
+        assert_same_bits(next(iter(ready.run(x).outputs.values())), expected)
