@@ -42,7 +42,7 @@ def magnitude_of(array: Array | Coded) -> float:
     >>> magnitude_of(np.array([1.0, -np.inf], np.float16)), magnitude_of(np.array([7], np.int8))
     (65536.0, 0.0)
     """
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, np.ndarray | np.generic):  # a result without axes may be a scalar of NumPy's
         return array.largest
     return kernels.distances.largest_magnitude(array) if array.dtype == np.float16 else 0.0
 
