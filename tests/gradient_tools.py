@@ -13,8 +13,11 @@ import numpy as np
 import torch
 
 import aneforge as af
+from aneforge.graph.bodies import body_of, graph_of
 from aneforge.graph.node import Output, build
+from aneforge.graph.precision import list_element_types, retype_graph
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.body import Body
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.signature import OperandKind
 from aneforge.ops.types import is_float, numpy_dtype
@@ -89,10 +92,21 @@ def call_of(
         else:
             operands[operand.name] = made(values, cast("TensorType", kind))
     attributes = {
-        name: dtype if name in ("dtype", "output_dtype") and isinstance(value, str) and is_float(value) else value
+        name: widened_body(value, dtype)
+        if isinstance(value, Body)
+        else dtype
+        if name in ("dtype", "output_dtype") and isinstance(value, str) and is_float(value)
+        else value
         for name, value in drawn.sample.attributes.items()
     }
     return Call(build(drawn.op, operands, attributes), maker.feeds, maker.params)
+
+
+def widened_body(body: Body, dtype: str) -> Body:
+    """Return the body of a loop in another floating-point element type."""
+    becomes = {one: dtype for one in list_element_types(graph_of(body)) if is_float(one) and one != dtype}
+    with np.errstate(over="ignore"):  # the largest fp64 is compared with numbers of fp16
+        return body_of(retype_graph(graph_of(body), becomes).graph)
 
 
 def has_gradient(call: Call) -> bool:

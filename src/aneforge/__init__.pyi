@@ -99,6 +99,7 @@ from .graph.builder.layers import sort as sort
 from .graph.builder.layers import space_to_batch as space_to_batch
 from .graph.builder.layers import space_to_channel as space_to_channel
 from .graph.builder.layers import topk as topk
+from .graph.builder.looping import scan as scan
 from .graph.builder.normalisation import batch_norm as batch_norm
 from .graph.builder.normalisation import instance_norm as instance_norm
 from .graph.builder.normalisation import local_response_norm as local_response_norm

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.files import DATA
 from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads it
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import INPUT, STATE, as_graph, work_of
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Surface
@@ -69,7 +70,7 @@ def heuristic(out: GraphLike, *, int8: bool = False) -> float:
     305.2
     """
     constants = host()
-    nodes = [node for node in as_graph(out).nodes if node.op.name not in (INPUT, STATE)]
+    nodes = [node for node in unroll(as_graph(out)).graph.nodes if node.op.name not in (INPUT, STATE)]
     layers = [node for node in nodes if node.op.surface is Surface.NATIVE_LAYER]
     fused = [node for node in nodes if node.op.surface is not Surface.NATIVE_LAYER]
     saved = sum(map(weight_elements, fused)) if int8 else 0

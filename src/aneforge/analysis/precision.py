@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from aneforge.analysis.long_sums import find_precision_risks
 from aneforge.analysis.ranges.analysis import Edge
 from aneforge.analysis.ranges.analysis import ranges as range_report
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import as_graph, read_promises
 from aneforge.graph.node import Output
 
@@ -77,7 +78,7 @@ def precision_risk(
         UnknownNameError: There is no input with a given name.
         IllegalGraphError: Magnitudes are known, and the graph cannot run on the target.
     """
-    graph = as_graph(out)
+    graph = unroll(as_graph(out)).graph
     risks = {(risk.location, risk.terms): risk for risk in find_precision_risks(graph)}
     nodes = [found for node in graph.nodes if (found := risk_of(node, risks)) is not None]
     if ranges or read_promises(graph):

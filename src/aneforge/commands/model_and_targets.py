@@ -11,6 +11,7 @@ from aneforge.compiler.dialect import Route
 from aneforge.errors import UnknownTargetError
 from aneforge.formats.detection import ModelFormat
 from aneforge.formats.model import load_model
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.records import dataclass
@@ -104,6 +105,7 @@ def subject_of(
         remarks = remarks_of(loaded.findings)
     else:
         kind, called, graph, remarks = "graph", "graph", as_graph(model), ()
+    graph = unroll(graph).graph
     if keep_precision:
         return Subject(name or called, kind, graph, Halved(graph), remarks)
     half = to_fp16(graph)

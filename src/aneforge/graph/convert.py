@@ -14,10 +14,12 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError, PrecisionWarning
+from aneforge.graph.dialect import Dialect, Objection
 from aneforge.graph.graph import INPUT, PLACEHOLDERS
-from aneforge.graph.node import Node, Output, build
+from aneforge.graph.node import CREATION, Node, Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
+from aneforge.ops import decompositions
 from aneforge.ops.constant import Constant, Dense, wide_values
 from aneforge.ops.declared import Declared
 from aneforge.ops.decomposition import Limits
@@ -29,15 +31,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from aneforge.errors import Location
-    from aneforge.graph.dialect import Dialect, Objection
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Value
-    from aneforge.ops.decomposition import Decomposition
+    from aneforge.ops.body import Call, Source
+    from aneforge.ops.decomposition import Decomposition, Site, Term
     from aneforge.ops.op import Op
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Change", "Converted", "SuppliedInput", "choose", "convert", "expand", "resolve_objections"]
+__all__ = [
+    "Change",
+    "Converted",
+    "SuppliedInput",
+    "choose",
+    "convert",
+    "expand",
+    "resolve_objections",
+    "turn_of",
+    "unroll",
+]
 
 NO_LIMITS = Limits()
 DEEPEST = 16
@@ -112,8 +124,32 @@ def convert(graph: Graph, dialect: Dialect) -> Converted:
         NotSupportedError: The dialect has no form of an operation.
         GraphError: A number of a decomposition has no fp16.
     """
-    objections = {node: found for node in graph.nodes if (found := objection_to(node, dialect)) is not None}
-    return resolve_objections(graph, dialect, objections)
+    flat = unroll(graph)
+    objections = {node: found for node in flat.graph.nodes if (found := objection_to(node, dialect)) is not None}
+    made = resolve_objections(flat.graph, dialect, objections)
+    return replace(made, changes=(*flat.changes, *made.changes))
+
+
+def unroll(graph: Graph) -> Converted:
+    """Return a graph whose loops are written turn by turn; every way out of a graph begins so.
+
+    What a loop repeats comes to be as if it had been written out, each operation at its own place.
+
+    >>> import aneforge as af
+    >>> total, _ = af.scan(lambda total, row: (total + row, total), [af.input((4,))], [af.input((3, 4))])
+    >>> [node.op.name for node in unroll(af.Graph({"y": total})).graph.nodes].count("add")
+    3
+
+    Raises:
+        NotSupportedError: A loop has too many turns.
+    """
+    objections = {node: found for node in graph.nodes if (found := loop_objection(node)) is not None}
+    return resolve_objections(graph, UNROLLED, objections)
+
+
+def loop_objection(node: Node) -> Objection | None:
+    """Object to an operation that repeats a body."""
+    return Objection("loops are written turn by turn") if node.body is not None else None
 
 
 def resolve_objections(graph: Graph, dialect: Dialect, objections: Mapping[Node, Objection]) -> Converted:
@@ -151,6 +187,19 @@ def expand(
 def objection_to(node: Node, dialect: Dialect) -> Objection | None:
     """Return what a dialect has against a node; inputs and states are ports, not operations."""
     return None if node.op.name in PLACEHOLDERS else dialect.objection(node)
+
+
+UNROLLED = Dialect("a graph without loops", loop_objection)
+
+
+def turn_of(loop: Node, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
+    """Return what one turn of a loop becomes when it is written out, of the values that its body reads by name."""
+    body = loop.body
+    assert body is not None  # noqa: S101 - only loops have turns
+    site = ConversionSite(Conversion(None), loop, depth=1)
+    terms = {name: ConvertedTerm(site, value) for name, value in inputs.items()}
+    results = decompositions.loops.take_turn(cast("Site", site), body, cast("Mapping[str, Term]", terms))
+    return tuple(cast("ConvertedTerm", one).value for one in results)
 
 
 class Conversion:
@@ -253,7 +302,10 @@ class ConversionSite:
         entry = find_op(name)
         bound = dict(bind_operands(entry, operands, attributes))
         given = {key: value for key, value in attributes.items() if key not in bound}
-        node = build(name, bound, given, self.node.location)
+        return self.converted(build(name, bound, given, self.node.location))
+
+    def converted(self, node: Node) -> tuple[ConvertedTerm, ...]:
+        """Return all results of a node, or of what it becomes in the dialect."""
         dialect = self.conversion.dialect
         objection = objection_to(node, dialect) if dialect else None
         if objection is None:
@@ -270,6 +322,20 @@ class ConversionSite:
     def same_several(self, *operands: object, **attributes: object) -> tuple[ConvertedTerm, ...]:
         """Return all results of the operation that is decomposed, in another form of it."""
         return self.several(self.node.op.name, *operands, **attributes)
+
+    def again(self, call: Call, operands: Mapping[str, object]) -> tuple[ConvertedTerm, ...]:
+        """Return all results of a call of a body at its own place, on operands of the types that it has there.
+
+        Its types and attributes were judged when the body was made; a constant where it had a tensor is judged anew.
+        """
+        given = {
+            name: tuple(map(value_of, cast("Sequence[object]", one))) if isinstance(one, tuple) else value_of(one)
+            for name, one in operands.items()
+        }
+        place = call.location or self.node.location
+        if all(map(is_as_judged, call.sources(), values_in(given))):
+            return self.converted(Node(call.op, given, call.attributes, call.types, place, next(CREATION)))
+        return self.converted(build(call.op, given, call.attributes, place))
 
     def evaluated(self) -> tuple[Array, ...]:
         """Return what the operation gives, where all its operands are constants."""
@@ -359,6 +425,17 @@ def bind_operands(entry: Op, operands: Sequence[object], named: Mapping[str, obj
         if given is not None:
             several = isinstance(given, tuple)
             yield operand.name, tuple(map(value_of, cast("Sequence[object]", given))) if several else value_of(given)
+
+
+def values_in(operands: Mapping[str, Argument]) -> Iterator[Value]:
+    """Yield the values of operands, lists taken apart."""
+    for argument in operands.values():
+        yield from argument if isinstance(argument, tuple) else (argument,)
+
+
+def is_as_judged(source: Source, value: Value) -> bool:
+    """Return whether a call of a body reads what it did when it was judged: its constant, or a tensor for a tensor."""
+    return source is value or isinstance(value, Output)
 
 
 def value_of(term: object) -> Value:

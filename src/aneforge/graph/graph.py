@@ -210,6 +210,10 @@ def expect_values(graph: Graph, purpose: str) -> None:
                     location=node.location,
                     remedy=GIVE_VALUES,
                 )
+        if node.body is not None:
+            from aneforge.graph.bodies import graph_of  # noqa: PLC0415 - it makes graphs, so it imports this module
+
+            expect_values(graph_of(node.body), purpose)
 
 
 def read_promises(graph: Graph) -> Mapping[str, float]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Never, NoReturn, Self
 from aneforge.callsite import users_frame
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.ops.attributed import Attributed
+from aneforge.ops.body import Body
 from aneforge.ops.constant import Constant
 from aneforge.ops.declared import Declared
 from aneforge.ops.op import Op
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import TensorType
 
-__all__ = ["Argument", "Node", "Output", "Value", "build", "new_node", "users_location"]
+__all__ = ["Argument", "Node", "Output", "Value", "all_types", "build", "new_node", "users_location"]
 
 CREATION = itertools.count()
 """Stamps nodes in the order of their making, the documented order of a program's inputs. Nothing else reads it."""
@@ -137,8 +138,14 @@ class Node(Attributed):
         return tuple(value for _, value in self.values() if isinstance(value, Output))
 
     def constants(self) -> tuple[Constant, ...]:
-        """Return the constants that it reads."""
-        return tuple(value for _, value in self.values() if isinstance(value, Constant))
+        """Return the constants that it reads, and those of its body."""
+        own = tuple(value for _, value in self.values() if isinstance(value, Constant))
+        return own if self.body is None else (*own, *self.body.constants())
+
+    @property
+    def body(self) -> Body | None:
+        """What it repeats; None for all operations but loops."""
+        return next((value for value in self.attributes.values() if isinstance(value, Body)), None)
 
 
 def build(
@@ -230,6 +237,11 @@ def check_argument(operand: Operand, argument: Argument) -> None:
 def type_of(argument: Argument) -> TensorType | tuple[TensorType, ...]:
     """Return the type of an operand, or of each one of a list."""
     return tuple(value.type for value in argument) if isinstance(argument, tuple) else argument.type
+
+
+def all_types(node: Node) -> tuple[TensorType, ...]:
+    """Return the types of the results of a node, and of what the turns of a loop make on the way."""
+    return node.types if node.body is None else (*node.types, *node.body.made_types())
 
 
 def users_location() -> Location | None:

@@ -1,8 +1,8 @@
 """Reads the text form of a graph back, exactly; `printing` says what it looks like.
 
 The text is read line by line, each line with a rule of the grammar for its kind, so that memory follows the longest
-line and every error names its line. The end of a node's line (attributes, types, place) is alike for many nodes and is
-looked at once for those.
+line and every error names its line; a line that opens the body of a loop ends with a brace. The end of a node's line
+(attributes, types, place) is alike for many nodes and is looked at once for those.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import lark
 
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
+from aneforge.graph.bodies import body_of
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import new_node
 from aneforge.graph.printing import constant_text
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
 from aneforge.ops.declared import Declared, declare
+from aneforge.ops.signature import AttributeKind
 from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node, Output, Value
+    from aneforge.ops.body import Body
     from aneforge.ops.signature import AttributeValue
 
 __all__ = ["parse_graph"]
@@ -111,6 +114,19 @@ class Description:
     place: Location | None
 
 
+class Block:
+    """What the lines of one block defined so far: the whole graph, or the body of a loop in it."""
+
+    def __init__(self, begins: str = "", opens: Callable[[Body], None] | None = None) -> None:
+        self.before = begins
+        """The kind of the line before."""
+        self.opens = opens
+        """Makes the node whose body it is; None for the whole graph."""
+        self.nodes: dict[int, Node] = {}
+        self.outputs: dict[str, Output] = {}
+        self.states: dict[str, Output] = {}
+
+
 @cache
 def parser() -> TextParser:
     """Return the parser of the text form."""
@@ -141,14 +157,16 @@ class Reader:
         self.description = lru_cache(DESCRIPTIONS_KEPT)(description_of)
         self.number = 1
         """The line that is read, for errors."""
-        self.before = ""
-        """The kind of the line before."""
-        self.nodes: dict[int, Node] = {}
+        self.blocks = [Block()]
+        """The graph, and the bodies within which the line is, the innermost last."""
         self.used: dict[str, int] = {}
         """The symbols of constants, each with the line of its first use."""
         self.declared: set[str] = set()
-        self.outputs: dict[str, Output] = {}
-        self.states: dict[str, Output] = {}
+
+    @property
+    def block(self) -> Block:
+        """The block within which the line is."""
+        return self.blocks[-1]
 
     def graph(self, text: str) -> Graph:
         """Return the whole graph."""
@@ -158,9 +176,9 @@ class Reader:
                 if stripped := line.strip(BLANKS):
                     self.number = number
                     self.line(stripped)
-            if self.before != "closing":
+            if self.block.before != "closing":
                 raise GraphError("this is not a graph: the text ends before its closing brace")
-            return Graph(self.outputs, self.states)
+            return Graph(self.block.outputs, self.block.states)
         except AneforgeError as error:
             error.location = Location("graph text", self.number)
             raise
@@ -181,9 +199,10 @@ class Reader:
         if beginning is None:
             raise not_a_graph(line, 0)
         rule = RULES[beginning[0]]
-        if self.before not in FOLLOWS[rule]:
+        block = self.block
+        if block.before not in FOLLOWS[rule] or (rule == "constant" and block.opens is not None):
             raise GraphError(f"this is not a graph, the line does not belong here:\n{excerpt(line, 0)}")
-        self.before = rule
+        block.before = rule
         if rule == "call":
             self.node(line)
             return
@@ -191,11 +210,14 @@ class Reader:
         match rule:
             case "returned":
                 for named in subtrees(tree):
-                    self.add_port("output", self.outputs, named)
+                    self.add_port("output", block.outputs, named)
             case "written":
-                self.add_port("state", self.states, subtrees(tree)[0])
+                self.add_port("state", block.states, subtrees(tree)[0])
             case "constant":
                 self.check_constant(tree)
+            case "closing" if block.opens is not None:
+                self.blocks.pop()
+                block.opens(body_of(Graph(block.outputs, block.states)))
             case "closing":
                 self.check_declared()
             case _:
@@ -205,20 +227,25 @@ class Reader:
         """Read one node and check that its types are those that its operation gives."""
         end = line.find(")") + 1 or len(line)
         call = parsed(line[:end], "call")
-        described = self.description(line[end:])
+        opens = line.endswith("{")
+        described = self.description(line[end:].removesuffix("{"))
         value, name = tokens(call)
         number, index = numbers(value)
         if index is not None:
             raise GraphError("a node is defined by its number only", operation=name, seen=value, limit=f"%{number}")
-        if number in self.nodes:
+        if number in self.block.nodes:
             raise GraphError(f"%{number} is defined twice", operation=name)
         operands = unique("operand", [(tokens(one)[0], self.argument(one)) for one in subtrees(call)])
-        entry = find_op(name)
-        made = new_node(entry, operands, entry.attributes_by_name(name, described.attributes), described.place)
-        if made.types != described.types:
-            seen, given = (", ".join(map(str, types)) for types in (described.types, made.types))
-            raise GraphError("the types are not those that the operation gives", operation=name, seen=seen, limit=given)
-        self.nodes[number] = made
+        if not opens:
+            self.block.nodes[number] = node_of(name, operands, described)
+            return
+        around, at = self.block, self.number
+
+        def close(body: Body) -> None:
+            self.number = at
+            around.nodes[number] = node_of(name, operands, described, body)
+
+        self.blocks.append(Block("opening", close))
 
     def argument(self, operand: Tree) -> Argument:
         """Read one operand."""
@@ -232,12 +259,13 @@ class Reader:
     def output(self, word: str) -> Tensor:
         """Read one value of an earlier node."""
         number, index = numbers(word)
-        if number not in self.nodes:
+        nodes = self.block.nodes
+        if number not in nodes:
             raise GraphError(f"%{number} is used before it is defined")
-        results = len(self.nodes[number].types)
+        results = len(nodes[number].types)
         if (index or 0) >= results:
             raise GraphError(f"%{number} has no result {index}", limit=results - 1)
-        return Tensor(self.nodes[number], index or 0)
+        return Tensor(nodes[number], index or 0)
 
     def constant(self, symbol: str) -> Constant:
         """Return the constant that a symbol stands for."""
@@ -274,6 +302,24 @@ class Reader:
         if name in ports:
             raise GraphError(f"two {what}s are called {name!r}")
         ports[name] = self.output(value)
+
+
+def node_of(name: str, operands: Mapping[str, Argument], described: Description, body: Body | None = None) -> Node:
+    """Return a node as its line describes it, with the body that follows the line of a loop.
+
+    Raises:
+        GraphError: The operation is not called so, gives other types, or repeats no body.
+    """
+    entry = find_op(name)
+    bodies = {one.name: body for one in entry.attributes if one.kind is AttributeKind.BODY and body is not None}
+    if body is not None and not bodies:
+        raise GraphError("the operation repeats no body, and one follows", operation=name)
+    attributes = {**described.attributes, **bodies}
+    made = new_node(entry, operands, entry.attributes_by_name(name, attributes), described.place)
+    if made.types != described.types:
+        seen, given = (", ".join(map(str, types)) for types in (described.types, made.types))
+        raise GraphError("the types are not those that the operation gives", operation=name, seen=seen, limit=given)
+    return made
 
 
 def expect_meant(symbol: str, constant: Constant, words: Sequence[str]) -> None:

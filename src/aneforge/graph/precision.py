@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
 from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.tensor import Tensor
@@ -61,8 +62,8 @@ class Halved:
 def to_fp16(graph: GraphLike) -> Halved:
     """Return a graph whose floating-point tensors and constants are fp16; a graph that already is fp16 is not changed.
 
-    64-bit integers become 32-bit ones. All functions that compile a graph or predict its program do this first, and
-    say so.
+    64-bit integers become 32-bit ones, and loops are written turn by turn. All functions that compile a graph or
+    predict its program do this first, and say so.
 
     >>> import aneforge as af
     >>> made = to_fp16(af.cast(af.input((1, 4), name="x"), "fp32"))
@@ -75,7 +76,7 @@ def to_fp16(graph: GraphLike) -> Halved:
         GraphError: An operation cannot take fp16.
         GraphTypeError: It is not a graph.
     """
-    whole = as_graph(graph)
+    whole = unroll(as_graph(graph)).graph
     held = {kind.dtype for node in whole.nodes for kind in node.types}
     narrowed = NARROWED if held & NARROWED.keys() else {}
     wide = SHORTENED if held & SHORTENED.keys() else {}
@@ -174,6 +175,7 @@ def retype_graph(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
     Raises:
         GraphError: An operation cannot take what an element type becomes.
     """
+    graph = unroll(graph).graph
     retyping = Retyping(becomes)
     for node in graph.nodes:
         retyping.take(node)

@@ -11,6 +11,16 @@ values is all there in its line: `constant @c1 : fp16[4, 4] int8 without values 
       return y = %2#1
       constant @c0 : fp16[1, 4] dense sha256:…
     }
+
+The body of a loop is a block of its own, whose numbers begin again; its inputs are called after the operands that feed
+them, and constants are those of the whole graph.
+
+      %2 = scan(states = [%0], rows = [%1], fixed = []) : fp16[4] {
+        %0 = input() {shape = [4], dtype = "fp16", name = "state0"} : fp16[4]
+        %1 = input() {shape = [4], dtype = "fp16", name = "row0"} : fp16[4]
+        %2 = add(x = %0, y = %1) : fp16[4]
+        return y0 = %2
+      }
 """
 
 from __future__ import annotations
@@ -21,7 +31,9 @@ import re
 from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output
+from aneforge.ops.body import Body
 from aneforge.ops.declared import Declared
+from aneforge.ops.signature import AttributeKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,8 +53,18 @@ KEYWORDS = {"at", "constant", "false", "graph", "line", "node", "none", "return"
 
 def graph_text(graph: Graph) -> str:
     """Return a graph as text."""
-    numbers = {node: number for number, node in enumerate(graph.nodes)}
     symbols = {constant: symbol for symbol, constant in graph.constants.items()}
+    lines = ["graph {", *block_lines(graph, symbols)]
+    for symbol, constant in graph.constants.items():
+        lines.append(f"  constant @{symbol} : {constant_text(constant)}")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def block_lines(graph: Graph, symbols: Mapping[Constant, str]) -> list[str]:
+    """Return the lines of nodes and results; numbers are the block's own, symbols those of the whole graph."""
+    from aneforge.graph.bodies import graph_of  # noqa: PLC0415 - it makes graphs, whose module imports this one
+
+    numbers = {node: number for number, node in enumerate(graph.nodes)}
 
     def value_text(value: Value) -> str:
         return output_text(value) if isinstance(value, Output) else f"@{symbols[value]}"
@@ -56,18 +78,20 @@ def graph_text(graph: Graph) -> str:
             return f"[{', '.join(map(value_text, argument))}]"
         return value_text(argument)
 
-    lines = ["graph {"]
+    lines: list[str] = []
     for node, number in numbers.items():
         operands = ", ".join(f"{name} = {argument_text(argument)}" for name, argument in node.operands.items())
         types = ", ".join(map(str, node.types))
         attributes, place = attributes_text(node.op, node.attributes), place_text(node.location)
-        lines.append(f"  %{number} = {node.op.name}({operands}){attributes} : {types}{place}")
+        line = f"  %{number} = {node.op.name}({operands}){attributes} : {types}{place}"
+        if node.body is None:
+            lines.append(line)
+            continue
+        lines += [f"{line} {{", *(f"  {inner}" for inner in block_lines(graph_of(node.body), symbols)), "  }"]
     returned = ", ".join(f"{name_text(name)} = {output_text(output)}" for name, output in graph.outputs.items())
     lines.append(f"  return {returned}".rstrip())
     lines.extend(f"  write {name_text(name)} = {output_text(output)}" for name, output in graph.states.items())
-    for symbol, constant in graph.constants.items():
-        lines.append(f"  constant @{symbol} : {constant_text(constant)}")
-    return "\n".join([*lines, "}"]) + "\n"
+    return lines
 
 
 def constant_text(constant: Constant) -> str:
@@ -79,11 +103,11 @@ def constant_text(constant: Constant) -> str:
 
 
 def attributes_text(definition: Definition, values: Mapping[str, AttributeValue]) -> str:
-    """Return the attributes that differ from their defaults."""
+    """Return the attributes that differ from their defaults; a body has lines of its own."""
     own = [
         f"{attribute.name} = {attribute_text(values[attribute.name])}"
         for attribute in definition.attributes
-        if repr(values[attribute.name]) != repr(attribute.default)
+        if attribute.kind is not AttributeKind.BODY and repr(values[attribute.name]) != repr(attribute.default)
     ]
     return f" {{{', '.join(own)}}}" if own else ""
 
@@ -91,8 +115,8 @@ def attributes_text(definition: Definition, values: Mapping[str, AttributeValue]
 def attribute_text(value: AttributeValue) -> str:
     """Return an attribute's value; numbers keep every bit."""
     match value:
-        case None:
-            return "none"
+        case None | Body():
+            return "none" if value is None else repr(value)
         case bool():
             return "true" if value else "false"
         case str():

@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
+from aneforge.graph.node import all_types
 from aneforge.ops.constant import Constant
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.types import is_float, is_integer, numpy_dtypes, value_range
@@ -76,7 +77,7 @@ def check_size(node: Node) -> None:
     Raises:
         GraphError: It is too large.
     """
-    elements = max(kind.size for kind in node.types)
+    elements = max(kind.size for kind in all_types(node))
     if elements > MOST_ELEMENTS:
         raise GraphError(
             "a tensor is too large to be evaluated",

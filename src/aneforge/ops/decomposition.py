@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.errors import NotSupportedError
+    from aneforge.ops.body import Call
+    from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array, TensorType
 
 __all__ = ["SAME_MATHEMATICS", "Accuracy", "Decomposition", "Limits", "Site", "Term"]
@@ -111,6 +113,12 @@ class Site(Protocol):
 
     def same_several(self, *operands: object, **attributes: object) -> tuple[Term, ...]:
         """Return all results of the operation that is decomposed, in another form of it."""
+        ...
+
+    def again(
+        self, call: Call, operands: Mapping[str, Term | Constant | tuple[Term | Constant, ...]]
+    ) -> tuple[Term, ...]:
+        """Return all results of a call of a body at its own place, on operands of the types that it has there."""
         ...
 
     def evaluated(self) -> tuple[Array, ...]:

@@ -8,6 +8,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final, cast
 
 from aneforge.errors import GraphError
+from aneforge.ops.body import Body
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REQUIRED", "Attribute", "AttributeKind", "AttributeValue", "Operand", "OperandKind", "Required"]
 
-AttributeValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
+AttributeValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Body | None
 
 
 class Required(Enum):
@@ -65,6 +66,7 @@ class AttributeKind(StrEnum):
     TEXTS = "list of texts"
     FLAGS = "list of flags"
     """Of booleans; 0 and 1 stand for them too, as masks are often written."""
+    BODY = "body of a loop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Attribute:
             case _:
                 return self._single(value)
 
-    def _single(self, value: object) -> bool | int | float | str:
+    def _single(self, value: object) -> bool | int | float | str | Body:
         match self.kind:
             case AttributeKind.INTEGER:
                 return self._whole(value)
@@ -118,6 +120,8 @@ class Attribute:
                 return self._number(value)
             case AttributeKind.TEXT:
                 return self._text(value)
+            case AttributeKind.BODY:
+                return self._body(value)
             case _:
                 return self._flag(value)
 
@@ -150,6 +154,11 @@ class Attribute:
         flag = python_value(value)
         if isinstance(flag, bool):
             return flag
+        raise self._wrong(value)
+
+    def _body(self, value: object) -> Body:
+        if isinstance(value, Body):
+            return value
         raise self._wrong(value)
 
     def _mask(self, value: object) -> bool:

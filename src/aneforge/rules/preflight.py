@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.display import as_html, cut_lines
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import as_graph
 from aneforge.records import dataclass
 from aneforge.rules.catalogue import rules
@@ -189,13 +190,13 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
         UnknownTargetError: The target name is unknown.
         NoDataError: The target is a name without data.
     """
-    (verdict,) = judge_once(as_graph(out), [resolve(family)])
+    (verdict,) = judge_once(unroll(as_graph(out)).graph, [resolve(family)])
     return verdict
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
     """Return the verdict on a graph for every silicon target; checks that do not depend on it run only once."""
-    return {verdict.target: verdict for verdict in judge_once(as_graph(out), group("all"))}
+    return {verdict.target: verdict for verdict in judge_once(unroll(as_graph(out)).graph, group("all"))}
 
 
 def judge_once(graph: Graph, targets: Sequence[Target]) -> list[Preflight]:

@@ -21,6 +21,7 @@ from aneforge.errors import (
     ProgramFileError,
     StrictCompileError,
 )
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import as_graph, expect_values
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
@@ -134,7 +135,7 @@ def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
         NotSupportedError: A layer needs a program of its own.
         AneforgeError: Whatever `compile` raises.
     """
-    graph = as_graph(outs)
+    graph = unroll(as_graph(outs)).graph
     for node in (one for one in graph.nodes if is_bridge(one)):
         raise NotSupportedError(
             "compile_multi makes one program, and this layer needs one of its own",

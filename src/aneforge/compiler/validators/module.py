@@ -12,6 +12,7 @@ from aneforge.compiler.validators.data import Stage
 from aneforge.compiler.validators.exported import objections, sort_worst_first, with_data
 from aneforge.compiler.validators.network import validate_program
 from aneforge.compiler.validators.verdict import Validation
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import PLACEHOLDERS, as_graph
 from aneforge.rules.nodes import find_known_nodes, operation_of
 from aneforge.rules.preflight import port_of
@@ -49,7 +50,7 @@ def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Valida
         UnknownTargetError: The target name is unknown.
         NoDataError: The target is a name without data.
     """
-    whole, resolved = as_graph(graph), resolve(target)
+    whole, resolved = unroll(as_graph(graph)).graph, resolve(target)
     known = find_known_nodes(whole.nodes)
     found = [judge("", operation_of(node, whole.consumers[node], known), resolved) for node in whole.nodes]
     return (*found, *(judge(name, port_of(output, whole), resolved) for name, output in whole.outputs.items()))

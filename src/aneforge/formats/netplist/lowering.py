@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
@@ -16,7 +17,7 @@ from aneforge.formats.netplist.netplist_dialect import netplist_dialect
 from aneforge.formats.netplist.netplist_values import Known, canonical
 from aneforge.formats.netplist.patterns import Blocks, find_patterns
 from aneforge.formats.netplist.schema import layer_table
-from aneforge.graph.convert import Change, choose, resolve_objections
+from aneforge.graph.convert import Change, choose, resolve_objections, unroll
 from aneforge.graph.graph import INPUT
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Dense
@@ -75,6 +76,8 @@ def converted(graph: Graph) -> Converted:
         NotSupportedError: A description cannot express an operation.
         GraphError: A number or a tensor has no form in a description.
     """
+    flat = unroll(graph)
+    graph = flat.graph
     dialect = netplist_dialect(find_patterns(graph))
     operations = [node for node in graph.nodes if node.op.name != INPUT]
     objections = {node: found for node in operations if (found := dialect.objection(node)) is not None}
@@ -83,7 +86,8 @@ def converted(graph: Graph) -> Converted:
             raise dialect.refusal(node, objection)
     for node in graph.nodes:
         check_types(node)
-    return resolve_objections(graph, dialect, objections)
+    made = resolve_objections(graph, dialect, objections)
+    return replace(made, changes=(*flat.changes, *made.changes))
 
 
 class Lowering:

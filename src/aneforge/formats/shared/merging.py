@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, cast
 
-from aneforge.graph.node import Node, Output, build
+from aneforge.graph.convert import unroll
+from aneforge.graph.node import Node, Output, all_types, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 
@@ -40,8 +41,9 @@ def merge_axes(graph: Graph) -> Graph:
     >>> [str(node.types[0]) for node in made.nodes]
     ['fp16[2, 6, 6, 4]', 'fp16[6, 2, 3, 8]', 'fp16[6, 3, 2, 8]', 'fp16[18, 2, 2, 4]']
     """
-    if all(kind.rank <= MOST_AXES for node in graph.nodes for kind in node.types):
+    if all(kind.rank <= MOST_AXES for node in graph.nodes for kind in all_types(node)):
         return graph
+    graph = unroll(graph).graph
     readers = graph.consumers
     returned = {output.node for output in (*graph.outputs.values(), *graph.states.values())}
 

@@ -1,6 +1,7 @@
 from . import activations as activations
 from . import drawing as drawing
 from . import logic as logic
+from . import loops as loops
 from . import movement as movement
 from . import norms as norms
 from . import placing as placing

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from aneforge.analysis.ranges.probes import bound_by_promises
 from aneforge.compiler.passes.kernels import encoding_of
 from aneforge.errors import AneforgeError
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import as_graph, expect_values
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
@@ -115,7 +116,7 @@ def compressed(
         GraphError: A weight contains a number that no encoding can hold (infinity or NaN); or an option is out of
             range.
     """
-    whole, resolved = as_graph(graph), resolve(target)
+    whole, resolved = unroll(as_graph(graph)).graph, resolve(target)
     expect_values(whole, "encoding weights")
     streams = native_streams(resolved.name) if mode == "auto" else frozenset[str]()
     wanted = find_mode(mode, streams, atol=atol, block_size=block_size)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs] - it has none
 
 from aneforge.errors import GraphError
+from aneforge.graph.convert import unroll
 from aneforge.graph.graph import as_graph
 from aneforge.ops.op import Trait
 from aneforge.ops.table import ops_with
@@ -69,7 +70,7 @@ def rescale_graph(
         GraphTypeError: A sample holds no numbers.
         IllegalGraphError: An operation cannot run on the target.
     """
-    whole, resolved = as_graph(graph), resolve(target)
+    whole, resolved = unroll(as_graph(graph)).graph, resolve(target)
     given = [draw_within(whole)] if samples is None else [fit_inputs(whole, sample) for sample in samples]
     source = "declared" if bounds is not None else "observed" if samples is not None else "drawn"
     safety = policy().safety(source) if safety_bits is None else safety_bits
