@@ -1,27 +1,51 @@
-"""Graphs within nodes: a choice between two branches, and loops that are unrolled.
+"""Graphs within nodes: a choice between two branches, and loops.
 
-What a turn gives are nodes of the graph like others, and every turn counts against the import's budget, so that a
-condition that always holds ends in one error.
+A short loop is unrolled: what a turn gives are nodes of the graph like others. A long one is one operation with the
+body, where the turns differ in nothing but their values. Every turn counts against the import's budget either way, so
+that a condition that always holds ends in one error.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared.interpretation import expect_whole
+from aneforge.graph.bodies import are_alike, body_input, enclose
+from aneforge.graph.convert import turn_of
+from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.formats.shared.emitter import Emitter
-    from aneforge.graph.node import Value
+    from aneforge.graph.node import Node, Value
+    from aneforge.ops.body import Body
 
-__all__ = ["Rows", "choose", "read_condition", "stack_values", "turn_count", "unroll_loop"]
+__all__ = [
+    "LOOKED_AT",
+    "UNROLLED_MOST",
+    "LoopResults",
+    "Rows",
+    "Turn",
+    "choose",
+    "is_long",
+    "read_condition",
+    "roll_loop",
+    "stack_values",
+    "take_turns",
+    "turn_count",
+]
 
 Held = TypeVar("Held")
+
+UNROLLED_MOST = 16
+"""Turns of a loop that is unrolled by all means: short loops stand for a few layers or heads, which users look at one
+by one, and their nodes are few; sequences are longer."""
+LOOKED_AT = 2
+"""Turns that are taken before a loop is judged: the first, whose states may be constants, and one like all others."""
 
 
 def read_condition(condition: object) -> bool | None:
@@ -78,27 +102,149 @@ def turn_count(rows: Sequence[Rows]) -> int:
     return counts.pop()[0]
 
 
-def unroll_loop(
+@dataclass(frozen=True, slots=True)
+class Turn(Generic[Held]):
+    """A turn that was taken: what was carried into it, the slices that it got, and what it gave."""
+
+    carried: tuple[Held, ...]
+    slices: tuple[Value, ...]
+    results: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopResults(Generic[Held]):
+    """What a loop gives: the last states, and what else each turn gave, or all turns stacked."""
+
+    states: tuple[Held, ...]
+    given: Sequence[tuple[Held, ...]] = ()
+    stacked: tuple[Value, ...] | None = None
+    """Of a loop that is one operation; None where its turns were taken one by one."""
+
+
+def is_long(count: int) -> bool:
+    """Return whether a loop of so many turns is one operation, where it can be."""
+    return count > UNROLLED_MOST
+
+
+def take_turns(
     emit: Emitter,
     body: Callable[[Sequence[Value | Held]], tuple[Held, ...]],
+    attempt: Callable[[Sequence[Value | Held]], tuple[tuple[Held, ...], str]],
     carried: Sequence[Held],
     rows: Sequence[Rows],
-    fixed: Sequence[Held] = (),
-) -> tuple[tuple[Held, ...], list[tuple[Held, ...]]]:
-    """Return what is carried after the last turn, and what else every turn gives.
+    backward_outputs: Sequence[bool] | None = None,
+) -> LoopResults[Held]:
+    """Return what a loop gives: one operation for all turns where that says the same, else every turn by itself.
 
-    A turn gets what is carried, a slice of every row, and what is fixed.
+    A turn gets what is carried and a slice of every row; `attempt` takes one and gathers no findings.
 
     Raises:
         LostValueError: A turn gives something that is lost.
     """
     now: tuple[Held, ...] = tuple(carried)
-    given: list[tuple[Held, ...]] = []
-    for turn in range(turn_count(rows)):
-        results = expect_whole(body((*now, *(row.slice(emit, turn) for row in rows), *fixed)))
+    taken: list[Turn[Held]] = []
+    count = turn_count(rows)
+    for number in range(count):
+        if number == LOOKED_AT and is_long(count):
+            rolled = roll_loop(emit, attempt, taken, rows, backward_outputs)
+            if rolled is not None:
+                return LoopResults(cast("tuple[Held, ...]", rolled[: len(now)]), stacked=rolled[len(now) :])
+        slices = tuple(row.slice(emit, number) for row in rows)
+        results = expect_whole(body((*now, *slices)))
+        taken.append(Turn(now, slices, results))
         now = results[: len(now)]
-        given.append(results[len(now) :])
-    return now, given
+    return LoopResults(now, [turn.results[len(now) :] for turn in taken])
+
+
+def roll_loop(
+    emit: Emitter,
+    attempt: Callable[[Sequence[Value | Held]], tuple[tuple[Held, ...], str]],
+    taken: Sequence[Turn[Held]],
+    rows: Sequence[Rows],
+    backward_outputs: Sequence[bool] | None = None,
+) -> tuple[Value, ...] | None:
+    """Return the results of one operation for all turns of a loop whose first ones were taken; None where none is it.
+
+    The body is read once more, with inputs of which only the types are known. It stands for the loop if what it says of
+    the turns that were taken is, node by node, what they gave: so a loop is one operation only where unrolling that
+    operation gives the graph that unrolling the loop does.
+    """
+    before = emit.budget.nodes
+    read = read_body(attempt, taken)
+    made = None if read is None else loop_of(emit, read, taken, rows, backward_outputs)
+    each, emit.budget.nodes = before - emit.budget.nodes, before
+    if made is not None:
+        emit.budget.take_nodes(each * (turn_count(rows) - len(taken)))
+    return made
+
+
+def read_body(
+    attempt: Callable[[Sequence[Value | Held]], tuple[tuple[Held, ...], str]], taken: Sequence[Turn[Held]]
+) -> tuple[Body, tuple[Output, ...]] | None:
+    """Return the body of a loop, and the tensors around it that it reads; None where its turns differ in their types.
+
+    What is a constant after a turn like all others, such as a counter, is known in every turn, and the body would not
+    know it.
+    """
+    carried, given = values_of(taken[0].carried), values_of(taken[-1].results)
+    if carried is None or given is None or any(isinstance(one, Constant) for one in given):
+        return None
+    kinds = {f"state{place}": one.type for place, one in enumerate(carried)}
+    kinds |= {f"row{place}": one.type for place, one in enumerate(taken[0].slices)}
+    inputs = {name: body_input(name, kind) for name, kind in kinds.items()}
+    results, problem = attempt(tuple(inputs.values()))
+    tensors = [one for one in results if isinstance(one, Output)]
+    if problem or len(tensors) < len(results) or [one.type for one in tensors] != [one.type for one in given]:
+        return None
+    try:
+        return enclose(inputs, tensors)
+    except GraphError:
+        return None
+
+
+def loop_of(
+    emit: Emitter,
+    read: tuple[Body, tuple[Output, ...]],
+    taken: Sequence[Turn[Held]],
+    rows: Sequence[Rows],
+    backward_outputs: Sequence[bool] | None,
+) -> tuple[Value, ...] | None:
+    """Return the results of the operation with a body; None where it says something else of a turn that was taken."""
+    body, fixed = read
+    operands = {
+        "states": tuple(cast("Sequence[Value]", taken[0].carried)),
+        "rows": tuple(row.tensor for row in rows),
+        "fixed": fixed,
+    }
+    axes, backward = [row.axis for row in rows], [row.backward for row in rows]
+    try:
+        made = emit.apply_all(
+            "scan",
+            operands,
+            body=body,
+            axes=axes if any(axes) else None,
+            backward=backward if any(backward) else None,
+            backward_outputs=list(backward_outputs) if backward_outputs and any(backward_outputs) else None,
+        )
+        same = all(isinstance(one, Output) and is_turn(one.node, turn, fixed) for one in made[:1] for turn in taken)
+    except GraphError:
+        return None
+    return made if same else None
+
+
+def is_turn(node: Node, turn: Turn[Held], fixed: Sequence[Output]) -> bool:
+    """Return whether a turn that was taken is what a loop says of it."""
+    given: dict[str, object] = {f"state{place}": one for place, one in enumerate(turn.carried)}
+    given |= {f"row{place}": one for place, one in enumerate(turn.slices)}
+    given |= {f"fixed{place}": one for place, one in enumerate(fixed)}
+    said = turn_of(node, cast("Mapping[str, Value]", given))
+    return are_alike(zip(said, cast("Sequence[Value]", turn.results), strict=True))
+
+
+def values_of(listed: Sequence[object]) -> list[Value] | None:
+    """Return tensors and constants; None if something else is among them."""
+    found = [one for one in listed if isinstance(one, Output | Constant)]
+    return found if len(found) == len(listed) else None
 
 
 def stack_values(emit: Emitter, values: Sequence[Value]) -> Value:

@@ -243,7 +243,7 @@ class TorchInterpreter(Interpreter):
         held: Mapping[torch.fx.Node, Held],
         depth: int,
     ) -> Held:
-        """Return the results of a loop, unrolled."""
+        """Return the results of a loop."""
         graphs = 2 if name == "while_loop" else 1
         bodies = [partial(self.turn, self.graph_within(module, one), depth) for one in node.args[:graphs]]
         groups = [as_list(self.resolved(one, held)) for one in node.args[graphs:]]
@@ -251,7 +251,11 @@ class TorchInterpreter(Interpreter):
             return while_known(bodies[0], bodies[1], groups[0], groups[1])
         carried = groups[0] if name == "scan" else ()
         emitter = self.emitter(location_of(node, self.file))
-        return scan_rows(emitter, bodies[0], carried, groups[-2], groups[-1])
+
+        def attempt(inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
+            return self.attempted(lambda: bodies[0](inputs))
+
+        return scan_rows(emitter, bodies[0], attempt, carried, groups[-2], groups[-1])
 
     def turn(self, body: torch.fx.GraphModule, depth: int, inputs: Sequence[Held]) -> tuple[Held, ...]:
         """Return the outputs of a body that is run once more; all of its nodes count, whatever they come to."""

@@ -1,4 +1,4 @@
-"""Loops, unrolled: `scan` and `map` once for each slice, `while_loop` as long as its condition is a known one."""
+"""Loops: `scan` and `map` once for each slice, `while_loop` unrolled as long as its condition is a known one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
-from aneforge.formats.shared.unrolling import Rows, read_condition, stack_values, turn_count, unroll_loop
+from aneforge.formats.shared.unrolling import Rows, read_condition, stack_values, take_turns, turn_count
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 
@@ -20,23 +20,31 @@ if TYPE_CHECKING:
 
     Body = Callable[[Sequence[Held]], tuple[Held, ...]]
     """Runs a graph on inputs, and counts its nodes."""
+    Attempt = Callable[[Sequence[Held]], tuple[tuple[Held, ...], str]]
+    """The same, and what stops it, which is not gathered."""
 
 __all__ = ["UNROLLED", "scan_rows", "tensors", "while_known"]
 
 UNROLLED = "unroll it in Python, with a number of turns that is known"
 
 
-def scan_rows(emit: Emitter, body: Body, carried: Sequence[Held], rows: Sequence[Held], fixed: Sequence[Held]) -> Held:
+def scan_rows(
+    emit: Emitter, body: Body, attempt: Attempt, carried: Sequence[Held], rows: Sequence[Held], fixed: Sequence[Held]
+) -> Held:
     """Return what is carried after the last iteration, and what the iterations give, stacked along a first axis.
 
     Raises:
         GraphError: There are no slices, or tensors of different lengths, or something that is not a tensor.
     """
-    listed = tensors(rows)
-    if not turn_count([Rows(one) for one in listed]):
+    listed = [Rows(one) for one in tensors(rows)]
+    if not turn_count(listed):
         raise GraphError("the tensors that it goes through have no slices")
-    last, given = unroll_loop(emit, body, carried, [Rows(one) for one in listed], fixed)
-    return (*last, *(stack_values(emit, tensors(column)) for column in zip(*given, strict=True)))
+    made = take_turns(
+        emit, lambda given: body((*given, *fixed)), lambda given: attempt((*given, *fixed)), carried, listed
+    )
+    if made.stacked is not None:
+        return (*made.states, *made.stacked)
+    return (*made.states, *(stack_values(emit, tensors(column)) for column in zip(*made.given, strict=True)))
 
 
 def tensors(listed: Sequence[Held]) -> list[Value]:

@@ -1,4 +1,4 @@
-"""Loops that PyTorch keeps as operators: unrolled where the number of turns is known, and told of where it is not."""
+"""Loops that PyTorch keeps as operators: taken where the number of turns is known, and told of where it is not."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # PyTorch types a part of its functions alone.
@@ -16,12 +16,14 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import aneforge as af
+from aneforge.formats.shared import unrolling
 from aneforge.formats.shared.emitter import Budget, Emitter
 from aneforge.formats.shared.findings import Reason, TooLargeModelError, UnsupportedModelError
 from aneforge.formats.torch.decomposition import decompose_program
 from aneforge.formats.torch.interpreter import TorchInterpreter
 from aneforge.formats.torch.loops import scan_rows
 from aneforge.formats.torch.torch_model import from_torch
+from aneforge.graph.convert import unroll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,6 +122,25 @@ def test_a_loop_of_known_turns_means_the_same(module: nn.Module, inputs: tuple[T
             np.testing.assert_allclose(one, other.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")  # PyTorch's own
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [
+        (Scanning(), (torch.arange(60.0).reshape(20, 3) / 70,)),
+        (Scanning(1, reverse=True), (torch.arange(60.0).reshape(3, 20) / 70,)),
+        (Mapping(), (torch.arange(80.0).reshape(20, 4), torch.ones(4) * 2)),
+    ],
+)
+def test_a_long_loop_is_one_operation(
+    module: nn.Module, inputs: tuple[Tensor, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = torch.export.export(module.eval(), inputs)
+    graph = from_torch(exported)
+    assert [node.op.name for node in graph.nodes].count("scan") == 1
+    monkeypatch.setattr(unrolling, "UNROLLED_MOST", 10**9)
+    assert str(unroll(graph).graph) == str(from_torch(exported))
+
+
 def test_a_loop_that_its_data_end_is_told_of() -> None:
     with pytest.raises(UnsupportedModelError, match="how often its body runs depends on the data") as raised:
         from_torch(Halving(), torch.ones(4))
@@ -157,4 +178,4 @@ def test_slices_of_different_numbers_make_no_loop() -> None:
         ([3], "something other than tensors"),
     ):
         with pytest.raises(af.errors.GraphError, match=message):
-            scan_rows(emitter, tuple, (), listed, ())
+            scan_rows(emitter, tuple, lambda given: (tuple(given), ""), (), listed, ())

@@ -1,4 +1,4 @@
-"""Graphs within nodes: branches, and loops that are unrolled."""
+"""Graphs within nodes: branches and loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
-from aneforge.formats.shared.unrolling import Rows, choose, read_condition, stack_values, unroll_loop
+from aneforge.formats.shared.unrolling import (
+    LOOKED_AT,
+    Rows,
+    Turn,
+    choose,
+    is_long,
+    read_condition,
+    roll_loop,
+    stack_values,
+    take_turns,
+)
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalise_axis
@@ -82,7 +92,7 @@ def tensors(call: Call, results: Sequence[Held]) -> tuple[Value, ...]:
 
 @operator("Loop", takes_all=True)
 def loop(call: Call) -> tuple[Held, ...]:
-    """Convert a loop, unrolled.
+    """Convert a loop: one operation for all turns where a long one allows it, else unrolled.
 
     The number of turns must be known: from the trip count, or from a condition that folds to a constant in every turn.
     With a known trip count the condition may be computed; then the variables keep their values once it fails, and
@@ -96,15 +106,22 @@ def loop(call: Call) -> tuple[Held, ...]:
         raise GraphError("the body does not give a condition and every variable", seen=len(body.output))
     condition: Value | None = call.optional(1)
     columns: list[list[Held]] = [[] for _ in range(len(body.output) - 1 - len(variables))]
+    taken: list[Turn[Held]] = []
     turn = 0
     while count is None or turn < count:
         known = True if condition is None else read_condition(condition)
+        if turn == LOOKED_AT and known and count is not None and is_long(count):
+            rolled = roll_counted(call, taken, count, condition)
+            if rolled is not None:
+                return rolled
         if known is False:
             break
         if isinstance(condition, Output) and (columns or count is None):
             raise build_computed_error(condition, "its number of iterations is computed")
         given = (emit.constant(turn, "int64"), pass_condition(call, condition), *variables)
         results = expect_whole(call.surroundings.run_body(body, given))
+        if turn < LOOKED_AT:
+            taken.append(Turn(tuple(variables), (emit.constant(turn, "int64"),), results[1:]))
         news = list(results[1 : 1 + len(variables)])
         variables = (
             news if known else [keep_value(call, condition, new, old) for new, old in zip(news, variables, strict=True)]
@@ -115,6 +132,27 @@ def loop(call: Call) -> tuple[Held, ...]:
         turn += 1
     given = (emit.constant(0, "int64"), pass_condition(call, condition), *variables)
     return *variables, *stacks(call, columns, body, given)
+
+
+def roll_counted(
+    call: Call, taken: Sequence[Turn[Held]], count: int, condition: Value | None
+) -> tuple[Value, ...] | None:
+    """Return the results of a loop as one operation, which goes through the numbers of its turns; None if it is none.
+
+    Its condition must hold in every turn, whatever that is.
+    """
+    body = call.attribute("body").g
+
+    def attempt(given: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
+        *variables, number = given
+        results, problem = call.surroundings.try_body(body, (number, pass_condition(call, condition), *variables))
+        holds = condition is None or read_condition(results[0])
+        return results[1:], problem if holds else "its condition is computed"
+
+    if count > call.emit.budget.nodes:  # unrolling comes to an end before it, and says so
+        return None
+    numbers = Rows(call.emit.constant(np.arange(count), "int64"))
+    return roll_loop(call.emit, attempt, taken, [numbers])
 
 
 def pass_condition(call: Call, condition: Value | None) -> Value:
@@ -207,7 +245,7 @@ def state_count(call: Call, count: int) -> int:
 
 @operator("Scan", since=9)
 def scan(call: Call) -> tuple[Held, ...]:
-    """Convert a scan, unrolled: a turn for every slice of its scanned inputs."""
+    """Convert a scan: a turn for every slice of its scanned inputs."""
     given = call.values()
     states = state_count(call, len(given))
     stacks_made = max(len(call.attribute("body").g.output) - states, 0)
@@ -246,12 +284,16 @@ def scanned(
     body = call.attribute("body").g
     if len(body.output) < len(carried):
         raise GraphError("the body does not give every state", seen=len(body.output), limit=len(carried))
-    states, given = unroll_loop(call.emit, partial(call.surroundings.run_body, body), carried, rows)
+    run, attempt = partial(call.surroundings.run_body, body), partial(call.surroundings.try_body, body)
+    made = take_turns(call.emit, run, attempt, carried, rows, [bool(back) for back in out_backward])
+    if made.stacked is not None:
+        return *made.states, *made.stacked
+    given = made.given
     columns: list[list[Held]] = [[one[place] for one in given] for place in range(len(body.output) - len(carried))]
     ordered = [values[::-1] if back else values for values, back in zip(columns, out_backward, strict=True)]
     # Without a turn the body is looked at with slices of which nothing is known.
     looked_at = [] if given else [unknown(call, row.shape, row.tensor.type.dtype) for row in rows]
-    return *states, *stacks(call, ordered, body, (*states, *looked_at))
+    return *made.states, *stacks(call, ordered, body, (*made.states, *looked_at))
 
 
 def unknown(call: Call, shape: Sequence[int], dtype: str) -> Value:
