@@ -253,7 +253,7 @@ class TorchInterpreter(Interpreter):
         emitter = self.emitter(location_of(node, self.file))
 
         def attempt(inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
-            return self.attempted(lambda: bodies[0](inputs))
+            return self.attempt(lambda: bodies[0](inputs))
 
         return scan_rows(emitter, bodies[0], attempt, carried, groups[-2], groups[-1])
 
