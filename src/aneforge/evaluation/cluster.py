@@ -17,7 +17,7 @@ import logging
 import os
 from collections import Counter
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aneforge.errors import GraphError
 from aneforge.evaluation.jobs import expect_same_build, this_build
@@ -174,7 +174,7 @@ def run_on(client: Client, job: Job, shards: Iterable[Shard]) -> Iterator[Finish
         found = None
         with suppress(FutureCancelledError):
             found = outcome(future, shard)
-        if (found is None or future.status == "cancelled") and lost[shard.number] < TRIES:
+        if found is None and lost[shard.number] < TRIES:
             # The workers that held the job or its result are gone, and it with them.
             lost[shard.number] += 1
             sent = client.scatter(job, broadcast=True, hash=False)
@@ -192,6 +192,7 @@ def map_on(
 ) -> Iterator[tuple[int, Result | Exception]]:
     """Yield what workers made of items, by their numbers, as they finish; a lost worker's items go to others."""
     from distributed import as_completed  # noqa: PLC0415 - an extra
+    from distributed.client import FutureCancelledError  # noqa: PLC0415 - as above
 
     numbers: dict[str, int] = {}
     submitted: list[Future] = []
@@ -200,12 +201,12 @@ def map_on(
         numbers[future.key] = number
         submitted.append(future)
     for future in as_completed(submitted, loop=client.loop):
-        number = numbers[future.key]
-        if future.status == "finished":
-            yield number, future.result()
-        else:
-            error = None if future.status == "cancelled" else future.exception()
-            yield number, GraphError(LOST if error is None else describe(error))
+        try:
+            found = result_of(future)
+        except FutureCancelledError:
+            yield numbers[future.key], GraphError(LOST)
+            continue
+        yield numbers[future.key], GraphError(describe(found)) if isinstance(found, Exception) else found
 
 
 def count_wanted_shards(client: Client) -> int:
@@ -225,14 +226,30 @@ def outcome(future: Future, shard: Shard) -> Finished | FailedShard:
     """Return what became of a shard.
 
     Raises:
+        FutureCancelledError: The workers that held the job are gone.
         GraphError: A worker refused the job: it has another version, or cannot import the metric.
     """
-    if future.status == "finished":
-        return Finished(shard.number, future.result())
-    error = None if future.status == "cancelled" else future.exception()
-    if isinstance(error, GraphError):
-        raise error
-    return build_failed_shard(shard, LOST if error is None else describe(error))
+    found = result_of(future)
+    if isinstance(found, GraphError):
+        raise found
+    return build_failed_shard(shard, describe(found)) if isinstance(found, Exception) else Finished(shard.number, found)
+
+
+def result_of(future: Future) -> Any:  # noqa: ANN401 - Dask has no types
+    """Return what a worker gave, or the error that it raised there.
+
+    The future is waited for: it was completed, but where the worker that held its result ended, another computes it
+    again, and its status does not say "finished" until then.
+
+    Raises:
+        FutureCancelledError: The workers that held what it needs are gone.
+    """
+    try:
+        return future.result()
+    except Exception as error:
+        if future.status != "error":  # it is the client's, not the worker's
+            raise
+        return error
 
 
 def build_failed_shard(shard: Shard, reason: str) -> FailedShard:

@@ -46,8 +46,8 @@ class TextTokenizer:
     >>> TextTokenizer("/no/such/folder")
     Traceback (most recent call last):
     ...
-    aneforge.errors.CheckpointError: at /no/such/folder: there is no tokenizer.json. Remedy: copy it from where the \
-weights are from, or give tokens instead of a text
+    aneforge.errors.CheckpointError: at /no/such/folder: there is no tokenizer.json. Remedy: copy it from the source \
+of the weights, or give tokens instead of a text
 
     Raises:
         CheckpointError: The file is missing or damaged, or does not match the vocabulary.

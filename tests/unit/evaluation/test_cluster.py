@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -22,6 +22,9 @@ import aneforge as af
 from aneforge.cli import main
 from aneforge.commands.evaluating import evaluate
 from aneforge.errors import GraphError
+from aneforge.evaluation.cluster import outcome
+from aneforge.evaluation.running import FailedShard, Finished
+from aneforge.evaluation.samples import Sample, Shard
 from evaluation_models import FIRST, SECOND, classifier, drawn, saved_data
 
 distributed = pytest.importorskip("distributed", reason="a cluster needs Dask (the extra cluster)")
@@ -29,7 +32,7 @@ distributed = pytest.importorskip("distributed", reason="a cluster needs Dask (t
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from distributed import LocalCluster
+    from distributed import Future, LocalCluster
 
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
@@ -62,6 +65,34 @@ def contents(folder: Path) -> dict[str, bytes]:
 def workers_of(cluster: LocalCluster) -> list[int]:
     """Return the processes of the workers."""
     return [worker.pid for worker in cluster.workers.values() if worker.pid]
+
+
+class LostResult:
+    """A future that was completed, and whose worker ended before its status was read: another computes it again."""
+
+    status = "pending"
+
+    def __init__(self, given: bytes | Exception) -> None:
+        self.given = given
+
+    def result(self) -> bytes:
+        """Wait for it."""
+        self.status = "error" if isinstance(self.given, Exception) else "finished"
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+def lost(given: bytes | Exception) -> Future[Any]:
+    return cast("Future[Any]", LostResult(given))
+
+
+def test_a_result_that_is_computed_again_is_waited_for() -> None:
+    shard = Shard(3, (Sample(6, "6"), Sample(7, "7")))
+    assert outcome(lost(b"bytes"), shard) == Finished(3, b"bytes")
+    assert outcome(lost(ValueError("no")), shard) == FailedShard(3, "6", "7", "ValueError: no")
+    with pytest.raises(GraphError, match="another version"):
+        outcome(lost(GraphError("another version")), shard)
 
 
 def test_a_worker_that_is_killed_and_one_that_joins_late_change_no_byte(cluster: LocalCluster, tmp_path: Path) -> None:

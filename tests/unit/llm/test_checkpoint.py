@@ -125,7 +125,7 @@ DAMAGES: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "index": (index_elsewhere, "which does not hold it"),
     "other shape": (
         lambda folder: rewrite(write_folder(folder), lambda held: held.update({"lm_head.weight": torch.zeros(21, 8)})),
-        "'lm_head.weight' has another shape",
+        "'lm_head.weight' has a different shape",
     ),
     "no tensor": (
         lambda folder: rewrite(write_folder(folder), lambda held: held.pop("model.norm.weight")),
