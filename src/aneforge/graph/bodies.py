@@ -83,7 +83,7 @@ def body_of(graph: Graph) -> Body:
         GraphError: It reads or writes a state.
     """
     if graph.states or graph.state_placeholders:
-        raise GraphError("the body of a loop has a state of its own", remedy="carry it from turn to turn")
+        raise GraphError("the body of a loop has a state of its own", remedy="carry it from one iteration to the next")
     names = {(node, 0): name for name, node in graph.inputs.items()}
     return body_from(graph.nodes[len(graph.placeholders) :], names, tuple(graph.outputs.values()))
 

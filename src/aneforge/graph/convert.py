@@ -46,8 +46,8 @@ __all__ = [
     "choose",
     "convert",
     "expand",
+    "iteration_of",
     "resolve_objections",
-    "turn_of",
     "unroll",
 ]
 
@@ -131,7 +131,7 @@ def convert(graph: Graph, dialect: Dialect) -> Converted:
 
 
 def unroll(graph: Graph) -> Converted:
-    """Return a graph whose loops are written turn by turn; every way out of a graph begins so.
+    """Return a graph whose loops are written iteration by iteration; every way out of a graph begins so.
 
     What a loop repeats comes to be as if it had been written out, each operation at its own place.
 
@@ -141,7 +141,7 @@ def unroll(graph: Graph) -> Converted:
     3
 
     Raises:
-        NotSupportedError: A loop has too many turns.
+        NotSupportedError: A loop has too many iterations.
     """
     objections = {node: found for node in graph.nodes if (found := loop_objection(node)) is not None}
     return resolve_objections(graph, UNROLLED, objections)
@@ -149,7 +149,7 @@ def unroll(graph: Graph) -> Converted:
 
 def loop_objection(node: Node) -> Objection | None:
     """Object to an operation that repeats a body."""
-    return Objection("loops are written turn by turn") if node.body is not None else None
+    return Objection("loops are written iteration by iteration") if node.body is not None else None
 
 
 def resolve_objections(graph: Graph, dialect: Dialect, objections: Mapping[Node, Objection]) -> Converted:
@@ -192,13 +192,13 @@ def objection_to(node: Node, dialect: Dialect) -> Objection | None:
 UNROLLED = Dialect("a graph without loops", loop_objection)
 
 
-def turn_of(loop: Node, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
-    """Return what one turn of a loop becomes when it is written out, of the values that its body reads by name."""
+def iteration_of(loop: Node, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
+    """Return what one iteration of a loop becomes when it is written out, of the values that its body reads by name."""
     body = loop.body
-    assert body is not None  # noqa: S101 - only loops have turns
+    assert body is not None  # noqa: S101 - only loops have iterations
     site = ConversionSite(Conversion(None), loop, depth=1)
     terms = {name: ConvertedTerm(site, value) for name, value in inputs.items()}
-    results = decompositions.loops.take_turn(cast("Site", site), body, cast("Mapping[str, Term]", terms))
+    results = decompositions.loops.run_iteration(cast("Site", site), body, cast("Mapping[str, Term]", terms))
     return tuple(cast("ConvertedTerm", one).value for one in results)
 
 

@@ -240,7 +240,7 @@ def type_of(argument: Argument) -> TensorType | tuple[TensorType, ...]:
 
 
 def all_types(node: Node) -> tuple[TensorType, ...]:
-    """Return the types of the results of a node, and of what the turns of a loop make on the way."""
+    """Return the types of the results of a node, and of what the iterations of a loop make on the way."""
     return node.types if node.body is None else (*node.types, *node.body.made_types())
 
 

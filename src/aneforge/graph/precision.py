@@ -62,8 +62,8 @@ class Halved:
 def to_fp16(graph: GraphLike) -> Halved:
     """Return a graph whose floating-point tensors and constants are fp16; a graph that already is fp16 is not changed.
 
-    64-bit integers become 32-bit ones, and loops are written turn by turn. All functions that compile a graph or
-    predict its program do this first, and say so.
+    64-bit integers become 32-bit ones, and loops are unrolled. All functions that compile a graph or predict its
+    program do this first, and say so.
 
     >>> import aneforge as af
     >>> made = to_fp16(af.cast(af.input((1, 4), name="x"), "fp32"))

@@ -115,7 +115,7 @@ class Body:
 
     @cached_property
     def macs(self) -> int:
-        """Multiply-accumulates of one turn."""
+        """Multiply-accumulates of one iteration."""
         return sum(call.op.work(call.read(self.type_of), call.attributes).macs for call in self.calls)
 
     @cached_property

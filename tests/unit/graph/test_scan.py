@@ -1,4 +1,4 @@
-"""`af.scan`: one operation for all turns, its text, and the same graph as if it were written out."""
+"""`af.scan`: one operation for all iterations, its text, and the same graph as if it were written out."""
 
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # Bodies are lambdas here, whose parameters have no types.
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
     from golden_text import Golden
 
-TURNS = 5
+ITERATIONS = 5
 WEIGHT = np.linspace(-1, 1, 9, dtype=np.float16).reshape(3, 3)
 
 
 def cell(state: af.Tensor, row: af.Tensor) -> tuple[af.Tensor, af.Tensor]:
-    """Return the next state of a recurrent layer and what a turn gives."""
+    """Return the next state of a recurrent layer and what an iteration gives."""
     state = (state.linear(WEIGHT) + row).tanh()
     return state, state * 2.0
 
 
 def inputs() -> tuple[af.Tensor, af.Tensor]:
-    return af.input((1, 3), name="start"), af.input((TURNS, 1, 3), name="x")
+    return af.input((1, 3), name="start"), af.input((ITERATIONS, 1, 3), name="x")
 
 
 def rolled() -> af.Graph:
@@ -51,8 +51,8 @@ def rolled() -> af.Graph:
 def written_out() -> af.Graph:
     start, x = inputs()
     given: list[af.Tensor] = []
-    for turn in range(TURNS):
-        row = x.apply("slice_by_size", begin=[turn, 0, 0], size=[1, 1, 3]).reshape((1, 3))
+    for iteration in range(ITERATIONS):
+        row = x.apply("slice_by_size", begin=[iteration, 0, 0], size=[1, 1, 3]).reshape((1, 3))
         start, one = cell(start, row)
         given.append(one)
     return af.Graph({"last": start, "given": af.stack(given)})
@@ -64,16 +64,16 @@ def forms(graph: af.Graph) -> list[tuple[str, object]]:
 
 def drawn() -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
-    return {"start": generator.uniform(-1, 1, (1, 3)), "x": generator.uniform(-1, 1, (TURNS, 1, 3))}
+    return {"start": generator.uniform(-1, 1, (1, 3)), "x": generator.uniform(-1, 1, (ITERATIONS, 1, 3))}
 
 
 def test_a_loop_is_one_operation_and_means_what_its_turns_do() -> None:
-    graph, turns = rolled(), written_out()
+    graph, iterations = rolled(), written_out()
     assert [node.op.name for node in graph.nodes] == ["input", "input", "scan"]
-    assert forms(unroll(graph).graph) == forms(turns)
-    one, other = af.reference(graph, drawn()), af.reference(turns, drawn())
+    assert forms(unroll(graph).graph) == forms(iterations)
+    one, other = af.reference(graph, drawn()), af.reference(iterations, drawn())
     assert all(np.array_equal(one[name], other[name]) for name in other)
-    assert unroll(turns).graph is turns
+    assert unroll(iterations).graph is iterations
 
 
 def test_a_loop_compiles_to_the_program_of_its_turns() -> None:
@@ -86,11 +86,11 @@ def test_a_loop_compiles_to_the_program_of_its_turns() -> None:
 def test_weights_are_counted_once() -> None:
     graph = rolled()
     assert graph.work().bytes_weights == WEIGHT.nbytes
-    assert graph.work().macs == TURNS * WEIGHT.size
+    assert graph.work().macs == ITERATIONS * WEIGHT.size
     assert list(graph.constants.values()) == [Dense(WEIGHT)]
     flat = unroll(graph).graph
     weights = [value for node in flat.nodes for _, value in node.values() if isinstance(value, Dense)]
-    assert len(weights) == TURNS
+    assert len(weights) == ITERATIONS
     assert len({id(one) for one in weights}) == 1
 
 
@@ -146,7 +146,7 @@ def test_tensors_of_the_graph_around_are_the_same_in_every_turn() -> None:
     feeds = {**drawn(), "scale": np.array([1.0, 2.0, 4.0])}
     found = af.reference(af.Graph({"last": last, "given": given}), feeds)
     np.testing.assert_allclose(found["last"], feeds["start"] + (feeds["x"] * feeds["scale"]).sum(axis=0))
-    np.testing.assert_array_equal(found["given"], np.stack([feeds["scale"]] * TURNS))
+    np.testing.assert_array_equal(found["given"], np.stack([feeds["scale"]] * ITERATIONS))
 
 
 def test_a_loop_without_states_maps_and_one_without_more_results_folds() -> None:
@@ -179,7 +179,7 @@ def test_what_depends_on_constants_alone_is_computed() -> None:
     body = next(node.body for node in rolled().nodes if node.body is not None)
     node = build("scan", {"states": (Dense(np.zeros((1, 3), np.float16)),), "rows": (x,), "fixed": ()}, {"body": body})
     flat = unroll(af.Graph({"y": af.Tensor(node)})).graph
-    assert [one.op.name for one in flat.nodes].count("linear") == TURNS - 1
+    assert [one.op.name for one in flat.nodes].count("linear") == ITERATIONS - 1
 
 
 def test_places_of_the_turns_are_those_of_the_body() -> None:
@@ -201,7 +201,7 @@ def test_writers_have_the_turns(tmp_path: Path) -> None:
     assert made.changes[0].op == "scan"
     assert all(node.body is None for node in made.graph.nodes)
     texts: list[bytes] = []
-    for name, graph in (("loop", unlocated(rolled())), ("turns", unlocated(written_out()))):
+    for name, graph in (("loop", unlocated(rolled())), ("iterations", unlocated(written_out()))):
         af.save_mil(graph, tmp_path / f"{name}.mil")
         af.save_netplist(graph, tmp_path / f"{name}.plist")
         files = sorted(one for one in tmp_path.rglob("*") if one.is_file() and name in str(one.relative_to(tmp_path)))
@@ -221,7 +221,9 @@ def test_every_family_has_the_turns() -> None:
 
 def test_too_many_turns_are_refused_where_they_would_be_written_out() -> None:
     (total,) = af.scan(lambda state, row: [state + row], [af.input((1,))], [af.input((200_000, 1))])
-    with pytest.raises(NotSupportedError, match=r"too many operations, all turns together .got 200000 turns of 2"):
+    with pytest.raises(
+        NotSupportedError, match=r"too many operations, all iterations together .got 200000 iterations of 2"
+    ):
         unroll(af.Graph({"y": total}))
 
 
@@ -230,7 +232,9 @@ def test_turns_of_loops_in_loops_are_counted() -> None:
         return af.scan(lambda state, row: [state + row], [total], [rows])
 
     (total,) = af.scan(outer, [af.input((1,))], [af.input((1000, 1000, 1))])
-    with pytest.raises(NotSupportedError, match=r"too many operations, all turns together .got 1000 turns of 2001"):
+    with pytest.raises(
+        NotSupportedError, match=r"too many operations, all iterations together .got 1000 iterations of 2001"
+    ):
         unroll(af.Graph({"y": total}))
 
 

@@ -69,7 +69,7 @@ def test_results_are_the_states_and_the_rest_stacked() -> None:
         ((TensorType((3,)),), (ROWS,), {}, "input 'state0' of the body is not what it is given"),
         ((A,), (TensorType((3, 4)),), {}, "input 'row0' of the body is not what it is given"),
         ((A, A, A), (ROWS,), {}, "the body has too few results"),
-        ((A, TensorType((5,))), (ROWS,), {}, "state 1 changes its type in a turn"),
+        ((A, TensorType((5,))), (ROWS,), {}, "state 1 changes its type in an iteration"),
     ],
 )
 def test_what_does_not_fit_the_body(

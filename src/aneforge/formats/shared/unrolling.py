@@ -1,8 +1,8 @@
 """Graphs within nodes: a choice between two branches, and loops.
 
-A short loop is unrolled: what a turn gives are nodes of the graph like others. A long one is one operation with the
-body, where the turns differ in nothing but their values. Every turn counts against the import's budget either way, so
-that a condition that always holds ends in one error.
+A short loop is unrolled: what an iteration gives are nodes of the graph like others. A long one is one operation with
+the body, where the iterations differ in nothing but their values. Every iteration counts against the import's budget
+either way, so that a condition that always holds ends in one error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from aneforge.errors import GraphError
 from aneforge.formats.shared.interpretation import expect_whole
 from aneforge.graph.bodies import are_alike, body_input, enclose
-from aneforge.graph.convert import turn_of
+from aneforge.graph.convert import iteration_of
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.records import dataclass
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 __all__ = [
     "LOOKED_AT",
     "UNROLLED_MOST",
+    "Iteration",
     "LoopResults",
     "Rows",
-    "Turn",
     "choose",
     "is_long",
+    "iteration_count",
     "read_condition",
     "roll_loop",
+    "run_iterations",
     "stack_values",
-    "take_turns",
-    "turn_count",
 ]
 
 Held = TypeVar("Held")
 
 UNROLLED_MOST = 16
-"""Turns of a loop that is unrolled by all means: short loops stand for a few layers or heads, which users look at one
-by one, and their nodes are few; sequences are longer."""
+"""Iterations of a loop that is unrolled by all means: short loops stand for a few layers or heads, which users look at
+one by one, and their nodes are few; sequences are longer."""
 LOOKED_AT = 2
-"""Turns that are taken before a loop is judged: the first, whose states may be constants, and one like all others."""
+"""Iterations that run before a loop is judged: the first, whose states may be constants, and one like all others."""
 
 
 def read_condition(condition: object) -> bool | None:
@@ -69,7 +69,7 @@ def choose(emit: Emitter, condition: Value, one: Sequence[Value], other: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A tensor that a loop goes through, a slice a turn."""
+    """A tensor that a loop goes through, a slice an iteration."""
 
     tensor: Value
     axis: int = 0
@@ -85,13 +85,13 @@ class Rows:
         """The shape of a slice."""
         return self.tensor.type.shape[: self.axis] + self.tensor.type.shape[self.axis + 1 :]
 
-    def slice(self, emit: Emitter, turn: int) -> Value:
-        """Return what a turn gets."""
-        return emit.at(self.tensor, self.axis, self.count - 1 - turn if self.backward else turn)
+    def slice(self, emit: Emitter, iteration: int) -> Value:
+        """Return what an iteration gets."""
+        return emit.at(self.tensor, self.axis, self.count - 1 - iteration if self.backward else iteration)
 
 
-def turn_count(rows: Sequence[Rows]) -> int:
-    """Return how many turns a loop takes through rows.
+def iteration_count(rows: Sequence[Rows]) -> int:
+    """Return how many iterations a loop through rows has.
 
     Raises:
         GraphError: They have different lengths, one has no axis, or there are none.
@@ -103,8 +103,8 @@ def turn_count(rows: Sequence[Rows]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn(Generic[Held]):
-    """A turn that was taken: what was carried into it, the slices that it got, and what it gave."""
+class Iteration(Generic[Held]):
+    """An iteration that was run: what was carried into it, the slices that it got, and what it gave."""
 
     carried: tuple[Held, ...]
     slices: tuple[Value, ...]
@@ -113,20 +113,20 @@ class Turn(Generic[Held]):
 
 @dataclass(frozen=True, slots=True)
 class LoopResults(Generic[Held]):
-    """What a loop gives: the last states, and what else each turn gave, or all turns stacked."""
+    """What a loop gives: the last states, and what else each iteration gave, or all iterations stacked."""
 
     states: tuple[Held, ...]
     given: Sequence[tuple[Held, ...]] = ()
     stacked: tuple[Value, ...] | None = None
-    """Of a loop that is one operation; None where its turns were taken one by one."""
+    """Of a loop that is one operation; None where its iterations were run one by one."""
 
 
 def is_long(count: int) -> bool:
-    """Return whether a loop of so many turns is one operation, where it can be."""
+    """Return whether a loop of so many iterations is one operation, where it can be."""
     return count > UNROLLED_MOST
 
 
-def take_turns(
+def run_iterations(
     emit: Emitter,
     body: Callable[[Sequence[Value | Held]], tuple[Held, ...]],
     attempt: Callable[[Sequence[Value | Held]], tuple[tuple[Held, ...], str]],
@@ -134,16 +134,16 @@ def take_turns(
     rows: Sequence[Rows],
     backward_outputs: Sequence[bool] | None = None,
 ) -> LoopResults[Held]:
-    """Return what a loop gives: one operation for all turns where that says the same, else every turn by itself.
+    """Return what a loop gives: one operation for all iterations where that says the same, else each by itself.
 
-    A turn gets what is carried and a slice of every row; `attempt` takes one and gathers no findings.
+    An iteration gets what is carried and a slice of every row; `attempt` takes one and gathers no findings.
 
     Raises:
-        LostValueError: A turn gives something that is lost.
+        LostValueError: An iteration gives something that is lost.
     """
     now: tuple[Held, ...] = tuple(carried)
-    taken: list[Turn[Held]] = []
-    count = turn_count(rows)
+    taken: list[Iteration[Held]] = []
+    count = iteration_count(rows)
     for number in range(count):
         if number == LOOKED_AT and is_long(count):
             rolled = roll_loop(emit, attempt, taken, rows, backward_outputs)
@@ -151,22 +151,22 @@ def take_turns(
                 return LoopResults(cast("tuple[Held, ...]", rolled[: len(now)]), stacked=rolled[len(now) :])
         slices = tuple(row.slice(emit, number) for row in rows)
         results = expect_whole(body((*now, *slices)))
-        taken.append(Turn(now, slices, results))
+        taken.append(Iteration(now, slices, results))
         now = results[: len(now)]
-    return LoopResults(now, [turn.results[len(now) :] for turn in taken])
+    return LoopResults(now, [iteration.results[len(now) :] for iteration in taken])
 
 
 def roll_loop(
     emit: Emitter,
     attempt: Callable[[Sequence[Value | Held]], tuple[tuple[Held, ...], str]],
-    taken: Sequence[Turn[Held]],
+    taken: Sequence[Iteration[Held]],
     rows: Sequence[Rows],
     backward_outputs: Sequence[bool] | None = None,
 ) -> tuple[Value, ...] | None:
-    """Return the results of one operation for all turns of a loop whose first ones were taken; None where none is it.
+    """Return the results of one operation for all iterations of a loop whose first ones were run; None if none is it.
 
     The body is read once more, with inputs of which only the types are known. It stands for the loop if what it says of
-    the turns that were taken is, node by node, what they gave: so a loop is one operation only where unrolling that
+    the iterations that were run is, node by node, what they gave: so a loop is one operation only where unrolling that
     operation gives the graph that unrolling the loop does.
     """
     before = emit.budget.nodes
@@ -174,16 +174,16 @@ def roll_loop(
     made = None if read is None else loop_of(emit, read, taken, rows, backward_outputs)
     each, emit.budget.nodes = before - emit.budget.nodes, before
     if made is not None:
-        emit.budget.take_nodes(each * (turn_count(rows) - len(taken)))
+        emit.budget.take_nodes(each * (iteration_count(rows) - len(taken)))
     return made
 
 
 def read_body(
-    attempt: Callable[[Sequence[Value | Held]], tuple[tuple[Held, ...], str]], taken: Sequence[Turn[Held]]
+    attempt: Callable[[Sequence[Value | Held]], tuple[tuple[Held, ...], str]], taken: Sequence[Iteration[Held]]
 ) -> tuple[Body, tuple[Output, ...]] | None:
-    """Return the body of a loop, and the tensors around it that it reads; None where its turns differ in their types.
+    """Return the body of a loop, and the tensors around it that it reads; None if iterations differ in their types.
 
-    What is a constant after a turn like all others, such as a counter, is known in every turn, and the body would not
+    What is a constant after an iteration like all others, such as a counter, is known in each, and the body would not
     know it.
     """
     carried, given = values_of(taken[0].carried), values_of(taken[-1].results)
@@ -205,11 +205,11 @@ def read_body(
 def loop_of(
     emit: Emitter,
     read: tuple[Body, tuple[Output, ...]],
-    taken: Sequence[Turn[Held]],
+    taken: Sequence[Iteration[Held]],
     rows: Sequence[Rows],
     backward_outputs: Sequence[bool] | None,
 ) -> tuple[Value, ...] | None:
-    """Return the results of the operation with a body; None where it says something else of a turn that was taken."""
+    """Return the results of the operation with a body; None if it says something else of an iteration that was run."""
     body, fixed = read
     operands = {
         "states": tuple(cast("Sequence[Value]", taken[0].carried)),
@@ -226,19 +226,23 @@ def loop_of(
             backward=backward if any(backward) else None,
             backward_outputs=list(backward_outputs) if backward_outputs and any(backward_outputs) else None,
         )
-        same = all(isinstance(one, Output) and is_turn(one.node, turn, fixed) for one in made[:1] for turn in taken)
+        same = all(
+            isinstance(one, Output) and is_iteration(one.node, iteration, fixed)
+            for one in made[:1]
+            for iteration in taken
+        )
     except GraphError:
         return None
     return made if same else None
 
 
-def is_turn(node: Node, turn: Turn[Held], fixed: Sequence[Output]) -> bool:
-    """Return whether a turn that was taken is what a loop says of it."""
-    given: dict[str, object] = {f"state{place}": one for place, one in enumerate(turn.carried)}
-    given |= {f"row{place}": one for place, one in enumerate(turn.slices)}
+def is_iteration(node: Node, iteration: Iteration[Held], fixed: Sequence[Output]) -> bool:
+    """Return whether an iteration that was run is what a loop says of it."""
+    given: dict[str, object] = {f"state{place}": one for place, one in enumerate(iteration.carried)}
+    given |= {f"row{place}": one for place, one in enumerate(iteration.slices)}
     given |= {f"fixed{place}": one for place, one in enumerate(fixed)}
-    said = turn_of(node, cast("Mapping[str, Value]", given))
-    return are_alike(zip(said, cast("Sequence[Value]", turn.results), strict=True))
+    said = iteration_of(node, cast("Mapping[str, Value]", given))
+    return are_alike(zip(said, cast("Sequence[Value]", iteration.results), strict=True))
 
 
 def values_of(listed: Sequence[object]) -> list[Value] | None:
@@ -248,5 +252,5 @@ def values_of(listed: Sequence[object]) -> list[Value] | None:
 
 
 def stack_values(emit: Emitter, values: Sequence[Value]) -> Value:
-    """Return the values of all turns along a new first axis."""
+    """Return the values of all iterations along a new first axis."""
     return emit.apply("stack", {"values": tuple(values)}, axis=0)

@@ -245,7 +245,7 @@ class TorchInterpreter(Interpreter):
     ) -> Held:
         """Return the results of a loop."""
         graphs = 2 if name == "while_loop" else 1
-        bodies = [partial(self.turn, self.graph_within(module, one), depth) for one in node.args[:graphs]]
+        bodies = [partial(self.run_iteration, self.graph_within(module, one), depth) for one in node.args[:graphs]]
         groups = [as_list(self.resolved(one, held)) for one in node.args[graphs:]]
         if name == "while_loop":
             return while_known(bodies[0], bodies[1], groups[0], groups[1])
@@ -257,7 +257,7 @@ class TorchInterpreter(Interpreter):
 
         return scan_rows(emitter, bodies[0], attempt, carried, groups[-2], groups[-1])
 
-    def turn(self, body: torch.fx.GraphModule, depth: int, inputs: Sequence[Held]) -> tuple[Held, ...]:
+    def run_iteration(self, body: torch.fx.GraphModule, depth: int, inputs: Sequence[Held]) -> tuple[Held, ...]:
         """Return the outputs of a body that is run once more; all of its nodes count, whatever they come to."""
         self.budget.take_nodes(len(body.graph.nodes))
         return self.run(body, inputs, depth + 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
-from aneforge.formats.shared.unrolling import Rows, read_condition, stack_values, take_turns, turn_count
+from aneforge.formats.shared.unrolling import Rows, iteration_count, read_condition, run_iterations, stack_values
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UNROLLED", "scan_rows", "tensors", "while_known"]
 
-UNROLLED = "unroll it in Python, with a number of turns that is known"
+UNROLLED = "unroll it in Python, with a number of iterations that is known"
 
 
 def scan_rows(
@@ -37,9 +37,9 @@ def scan_rows(
         GraphError: There are no slices, or tensors of different lengths, or something that is not a tensor.
     """
     listed = [Rows(one) for one in tensors(rows)]
-    if not turn_count(listed):
+    if not iteration_count(listed):
         raise GraphError("the tensors that it goes through have no slices")
-    made = take_turns(
+    made = run_iterations(
         emit, lambda given: body((*given, *fixed)), lambda given: attempt((*given, *fixed)), carried, listed
     )
     if made.stacked is not None:

@@ -1,4 +1,4 @@
-"""Loops: one operation for all turns, with the body as a graph of its own."""
+"""Loops: one operation for all iterations, with the body as a graph of its own."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["scan"]
 def scan(
     body: Callable[..., Tensor | Sequence[Tensor]], states: Sequence[Tensor], rows: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """Run a function once for every slice of tensors along their first axis, with states from turn to turn.
+    """Run a function once for every slice of tensors along their first axis, with states carried between iterations.
 
     `body` is called once, with a tensor for each state and for one slice of each row; it returns the next states and
-    then what every turn gives. The results are the final states and the rest, stacked along a new first axis. Other
-    tensors that the function reads are the same in every turn. However many turns there are, the graph has one
-    operation.
+    then what every iteration gives. The results are the final states and the rest, stacked along a new first axis.
+    Other tensors that the function reads are the same in every iteration. However many iterations there are, the graph
+    has one operation.
 
     >>> import aneforge as af
     >>> x = af.input((3, 2), name="x")

@@ -1,7 +1,7 @@
-"""Loops turn by turn: what the body says is made once for every turn, with the same constants in each.
+"""Loops iteration by iteration: what the body says is made once for every iteration, with the same constants in each.
 
-What depends on constants alone is computed, as importers do: the first turn often starts from zeros, and a counter that
-a loop goes through is known in every turn.
+What depends on constants alone is computed, as importers do: the first iteration often starts from zeros, and a counter
+that a loop goes through is known in every iteration.
 
     before:  %s, %y = scan(states = [%h], rows = [%x], fixed = []) with the body tanh(state0 + row0)
     after:   %a = tanh(add(%h, %x[0])) … %s = tanh(add(%r, %x[n − 1])), %y = stack(%a, …, %s)
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
     Operand = Term | Constant | tuple[Term | Constant, ...]
 
-__all__ = ["TURNS", "take_turn"]
+__all__ = ["ITERATIONS", "run_iteration"]
 
 FOLDED_MOST_BYTES = 64 * 2**20
 """What is computed of constants may be this large; a larger result stays an operation."""
 OPERATIONS_MOST = 100_000
-"""Operations that all turns of a loop may have; larger graphs take more memory than is likely here."""
+"""Operations that all iterations of a loop may have; larger graphs take more memory than is likely here."""
 
 
-def turns(  # noqa: PLR0913 - the operands and attributes of the operation
+def iterations(  # noqa: PLR0913 - the operands and attributes of the operation
     to: Site,
     states: tuple[Term, ...],
     rows: tuple[Term, ...],
@@ -46,20 +46,20 @@ def turns(  # noqa: PLR0913 - the operands and attributes of the operation
     backward: tuple[bool, ...] | None,
     backward_outputs: tuple[bool, ...] | None,
 ) -> list[Term]:
-    """Return the final states and what the turns give, stacked.
+    """Return the final states and what the iterations give, stacked.
 
     Raises:
-        NotSupportedError: There are too many turns.
+        NotSupportedError: There are too many iterations.
     """
     along = axes or (0,) * len(rows)
     count = rows[0].shape[along[0]]
     each = operation_count(body)
     if count * each > OPERATIONS_MOST:
         raise to.refusal(
-            "the loop has too many operations, all turns together",
-            seen=f"{count} turns of {each}",
+            "the loop has too many operations, all iterations together",
+            seen=f"{count} iterations of {each}",
             limit=OPERATIONS_MOST,
-            remedy="run a part of the turns at a time, with the states as inputs and outputs",
+            remedy="run a part of the iterations at a time, with the states as inputs and outputs",
         )
     sliced = {
         f"row{place}": slices(to, row, axis, backward=back)
@@ -68,9 +68,9 @@ def turns(  # noqa: PLR0913 - the operands and attributes of the operation
     }
     always = named("fixed", fixed)
     given: list[tuple[Term, ...]] = []
-    for turn in range(count):
-        results = take_turn(
-            to, body, {**always, **named("state", states), **{name: at(turn) for name, at in sliced.items()}}
+    for iteration in range(count):
+        results = run_iteration(
+            to, body, {**always, **named("state", states), **{name: at(iteration) for name, at in sliced.items()}}
         )
         states = results[: len(states)]
         given.append(results[len(states) :])
@@ -83,7 +83,7 @@ def turns(  # noqa: PLR0913 - the operands and attributes of the operation
 
 
 def operation_count(body: Body) -> int:
-    """Return how many operations one turn has: slices of rows, and those of the turns of loops in it, are counted."""
+    """Return how many operations one iteration has, with slices of rows and the iterations of loops within it."""
     count = sum(name.startswith("row") for name in body.inputs)
     for call in body.calls:
         within = next(call.bodies(), None)
@@ -102,13 +102,13 @@ def named(what: str, terms: Sequence[Term]) -> dict[str, Term]:
 
 
 def slices(to: Site, row: Term, axis: int, *, backward: bool) -> Callable[[int], Term]:
-    """Return what gives the slice of a turn."""
+    """Return what gives the slice of an iteration."""
     count = row.shape[axis]
     shape = row.shape[:axis] + row.shape[axis + 1 :]
     numbers = row.known
 
-    def at(turn: int) -> Term:
-        place = count - 1 - turn if backward else turn
+    def at(iteration: int) -> Term:
+        place = count - 1 - iteration if backward else iteration
         if numbers is not None:
             return to.constant(np.take(numbers, place, axis), row.dtype)
         if count == 1:
@@ -120,8 +120,8 @@ def slices(to: Site, row: Term, axis: int, *, backward: bool) -> Callable[[int],
     return at
 
 
-def take_turn(to: Site, body: Body, inputs: Mapping[str, Term]) -> tuple[Term, ...]:
-    """Return what a body gives in one turn."""
+def run_iteration(to: Site, body: Body, inputs: Mapping[str, Term]) -> tuple[Term, ...]:
+    """Return what a body gives in one iteration."""
     found: list[tuple[Term, ...]] = []
 
     def look(source: Source) -> Term | Constant:
@@ -164,4 +164,4 @@ def numbers_of(operand: Term | Constant) -> Array:
     return known
 
 
-TURNS = Decomposition("turns", "its body once for every turn", turns, SAME_MATHEMATICS)
+ITERATIONS = Decomposition("iterations", "its body once for every iteration", iterations, SAME_MATHEMATICS)

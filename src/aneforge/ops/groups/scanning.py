@@ -1,7 +1,7 @@
-"""Loops with a known number of turns, whose body is an attribute.
+"""Loops with a known number of iterations, whose body is an attribute.
 
 Inputs of a body are called after the operands that feed them: `state0`, `row0`, `fixed0` and so on. Results of a body
-are the next states, then what every turn gives.
+are the next states, then what every iteration gives.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def scan_types(
     backward: tuple[bool, ...] | None,
     backward_outputs: tuple[bool, ...] | None,
 ) -> tuple[TensorType, ...]:
-    """Return the types of the final states and of what the turns give, stacked."""
+    """Return the types of the final states and of what the iterations give, stacked."""
     if body.depth > NESTED_MOST:
         raise GraphError("loops are nested too deeply", seen=body.depth, limit=NESTED_MOST)
     along = axes or (0,) * len(rows)
     expect_length("axes", along, len(rows))
     expect_length("backward", backward, len(rows))
-    turns = turn_count(rows, along)
+    iterations = iteration_count(rows, along)
     feeds = {f"state{place}": kind for place, kind in enumerate(states)}
     for place, (kind, axis) in enumerate(zip(rows, along, strict=True)):
         feeds[f"row{place}"] = kind.with_shape(*kind.shape[:axis], *kind.shape[axis + 1 :])
@@ -59,10 +59,10 @@ def scan_types(
         raise GraphError("the body has too few results", seen=len(body.types), limit=max(len(states), 1))
     for place, (before, after) in enumerate(zip(states, body.types, strict=False)):
         if before != after:
-            raise GraphError(f"state {place} changes its type in a turn", seen=after, limit=before)
+            raise GraphError(f"state {place} changes its type in an iteration", seen=after, limit=before)
     given = body.types[len(states) :]
     expect_length("backward_outputs", backward_outputs, len(given))
-    return (*states, *(kind.with_shape(turns, *kind.shape) for kind in given))
+    return (*states, *(kind.with_shape(iterations, *kind.shape) for kind in given))
 
 
 def expect_length(name: str, listed: Sequence[object] | None, count: int) -> None:
@@ -75,8 +75,8 @@ def expect_length(name: str, listed: Sequence[object] | None, count: int) -> Non
         raise GraphError(f"{name} must have one item for each tensor", seen=len(listed), limit=count)
 
 
-def turn_count(rows: tuple[TensorType, ...], axes: tuple[int, ...]) -> int:
-    """Return the number of turns: how many slices every row has.
+def iteration_count(rows: tuple[TensorType, ...], axes: tuple[int, ...]) -> int:
+    """Return the number of iterations: how many slices every row has.
 
     Raises:
         GraphError: There are no rows or no slices, an axis does not exist, or rows have different lengths.
@@ -104,9 +104,11 @@ def scan(
     ordered = [one[::-1] if back else one for one, back in zip(slices, backward or (False,) * len(rows), strict=True)]
     always = {f"fixed{place}": one for place, one in enumerate(fixed)}
     given: list[tuple[Array, ...]] = []
-    for turn in range(len(ordered[0])):
+    for iteration in range(len(ordered[0])):
         now = {f"state{place}": one for place, one in enumerate(states)}
-        results = body.evaluate({**always, **now, **{f"row{place}": one[turn] for place, one in enumerate(ordered)}})
+        results = body.evaluate(
+            {**always, **now, **{f"row{place}": one[iteration] for place, one in enumerate(ordered)}}
+        )
         states = results[: len(states)]
         given.append(results[len(states) :])
     stacked = [np.stack(one) for one in zip(*given, strict=True)]
@@ -123,20 +125,22 @@ def scan_macs(
     axes: tuple[int, ...] | None,
     **_: object,
 ) -> int:
-    """Count what the body multiplies in every turn."""
+    """Count what the body multiplies in every iteration."""
     del states, fixed
-    return turn_count(rows, axes or (0,) * len(rows)) * body.macs
+    return iteration_count(rows, axes or (0,) * len(rows)) * body.macs
 
 
 def sample_scan(chooser: Chooser) -> Sample:
     """Draw a loop with up to two states, one or two rows, perhaps a fixed tensor, and a short body."""
-    turns, states, count = chooser.integer(1, 4), chooser.integer(0, 2), chooser.integer(1, 2)
+    iterations, states, count = chooser.integer(1, 4), chooser.integer(0, 2), chooser.integer(1, 2)
     kind = TensorType(draw_shape(chooser, 2, 3))  # fp16: a body is not drawn again in the element type of a test
     axes = tuple(chooser.integer(0, kind.rank) for _ in range(count))
     fill = Fill(kind, -1, 1)
     operands = {
         "states": (fill,) * states,
-        "rows": tuple(Fill(kind.with_shape(*kind.shape[:axis], turns, *kind.shape[axis:]), -1, 1) for axis in axes),
+        "rows": tuple(
+            Fill(kind.with_shape(*kind.shape[:axis], iterations, *kind.shape[axis:]), -1, 1) for axis in axes
+        ),
         "fixed": (fill,) * chooser.integer(0, 1),
     }
     read = [*(f"row{place}" for place in range(count)), *(f"fixed{place}" for place in range(len(operands["fixed"])))]
@@ -176,7 +180,7 @@ def draw_body(chooser: Chooser, kind: TensorType, states: Sequence[str], others:
 SCAN = Op(
     name="scan",
     category=Category.STATE,
-    summary="a body for each slice of rows, its states carried from turn to turn: final states, and the rest stacked",
+    summary="a body for each slice of rows, states carried from one to the next: final states, and the rest stacked",
     operands=(
         Operand("states", variadic=True),
         Operand("rows", variadic=True),
@@ -194,7 +198,7 @@ SCAN = Op(
     sample=sample_scan,
     support=DECOMPOSED,
     catalogued=False,
-    decompositions=lambda: (decompositions.loops.TURNS,),
+    decompositions=lambda: (decompositions.loops.ITERATIONS,),
     in_mil=False,
-    gradient=lambda: through("turns", "through its turns"),
+    gradient=lambda: through("iterations", "through its iterations"),
 )

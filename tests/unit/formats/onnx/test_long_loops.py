@@ -1,4 +1,4 @@
-"""Long loops: one operation of the graph, which unrolls to what the import of every turn gives."""
+"""Long loops: one operation of the graph, which unrolls to what the import of every iteration gives."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def counted(
 
 
 def both_ways(model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> tuple[af.Graph, af.Graph]:
-    """Return the graph of a model, and that in which every turn was imported."""
+    """Return the graph of a model, and that in which every iteration was imported."""
     one = from_onnx(model)
     monkeypatch.setattr(unrolling, "UNROLLED_MOST", 10**9)
     return one, from_onnx(model)
@@ -82,18 +82,18 @@ def operations(graph: af.Graph) -> list[str]:
 COUNTED = {
     "a variable alone": ([DOUBLE, PASS], ["d", "w"], ""),
     "a condition that always holds": ([DOUBLE, PASS], ["d", "w"], "yes"),
-    "what turns give": ([DOUBLE, PASS], ["d", "w", "w"], ""),
-    "the number of the turn": (
+    "what iterations give": ([DOUBLE, PASS], ["d", "w", "w"], ""),
+    "the number of the iteration": (
         [node("Cast", ["i"], ["f"], {"to": 1}), node("Add", ["v", "f"], ["w"]), PASS],
         ["d", "w"],
         "",
     ),
-    "a row by the number of the turn": (
+    "a row by the number of the iteration": (
         [node("Gather", ["table", "i"], ["g"]), node("Add", ["v", "g"], ["w"]), PASS],
         ["d", "w"],
         "",
     ),
-    "something else in one turn": (
+    "something else in one iteration": (
         [
             node("Equal", ["i", "five"], ["e"]),
             node("Where", ["e", "v", "x"], ["g"]),

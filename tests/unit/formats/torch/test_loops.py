@@ -1,4 +1,4 @@
-"""Loops that PyTorch keeps as operators: taken where the number of turns is known, and told of where it is not."""
+"""Loops that PyTorch keeps as operators: taken where the number of iterations is known, and told of where it is not."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # PyTorch types a part of its functions alone.
@@ -34,7 +34,7 @@ map_slices = cast("Callable[..., Tensor]", higher_order_map)
 
 
 class Scanning(nn.Module):
-    """A recurrence whose turns go along an axis, forwards or backwards."""
+    """A recurrence whose iterations go along an axis, forwards or backwards."""
 
     def __init__(self, axis: int = 0, *, reverse: bool = False) -> None:
         super().__init__()
@@ -42,13 +42,13 @@ class Scanning(nn.Module):
         self.weight = nn.Parameter(torch.linspace(-1, 1, 9).reshape(3, 3))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what is carried last, and what every turn gives."""
+        """Return what is carried last, and what every iteration gives."""
 
-        def turn(carried: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        def iteration(carried: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
             mixed = torch.tanh(carried @ self.weight + row)
             return mixed, mixed * row
 
-        found = scan(turn, torch.zeros(3), x, dim=self.axis, reverse=self.reverse)
+        found = scan(iteration, torch.zeros(3), x, dim=self.axis, reverse=self.reverse)
         return cast("tuple[Tensor, Tensor]", found)
 
 
@@ -65,22 +65,22 @@ def weighed(row: Tensor, seen: Tensor) -> Tensor:
 
 
 class Counting(nn.Module):
-    """A loop that counts its turns."""
+    """A loop that counts its iterations."""
 
-    def __init__(self, turns: int) -> None:
+    def __init__(self, iterations: int) -> None:
         super().__init__()
-        self.turns = turns
+        self.iterations = iterations
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x, changed in every turn."""
+        """Return x, changed in every iteration."""
 
         def goes_on(place: Tensor, _: Tensor) -> Tensor:
-            return place < self.turns
+            return place < self.iterations
 
-        def turn(place: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        def iteration(place: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
             return place + 1, value * 1.5 + place
 
-        return cast("tuple[Tensor, Tensor]", while_loop(goes_on, turn, (torch.tensor(0), x)))[1]
+        return cast("tuple[Tensor, Tensor]", while_loop(goes_on, iteration, (torch.tensor(0), x)))[1]
 
 
 class Halving(nn.Module):

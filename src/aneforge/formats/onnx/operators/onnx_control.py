@@ -16,14 +16,14 @@ from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
 from aneforge.formats.shared.unrolling import (
     LOOKED_AT,
+    Iteration,
     Rows,
-    Turn,
     choose,
     is_long,
     read_condition,
     roll_loop,
+    run_iterations,
     stack_values,
-    take_turns,
 )
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
@@ -92,11 +92,11 @@ def tensors(call: Call, results: Sequence[Held]) -> tuple[Value, ...]:
 
 @operator("Loop", takes_all=True)
 def loop(call: Call) -> tuple[Held, ...]:
-    """Convert a loop: one operation for all turns where a long one allows it, else unrolled.
+    """Convert a loop: one operation for all iterations where a long one allows it, else unrolled.
 
-    The number of turns must be known: from the trip count, or from a condition that folds to a constant in every turn.
+    The number of iterations must be known: from the trip count, or from a condition that folds to a constant each time.
     With a known trip count the condition may be computed; then the variables keep their values once it fails, and
-    outputs that stack a value a turn, whose number would be open, are refused.
+    outputs that stack a value per iteration, whose number would be open, are refused.
     """
     emit = call.emit
     count = None if call.optional(0) is None else call.known_integer(0, "the trip count")
@@ -106,11 +106,11 @@ def loop(call: Call) -> tuple[Held, ...]:
         raise GraphError("the body does not give a condition and every variable", seen=len(body.output))
     condition: Value | None = call.optional(1)
     columns: list[list[Held]] = [[] for _ in range(len(body.output) - 1 - len(variables))]
-    taken: list[Turn[Held]] = []
-    turn = 0
-    while count is None or turn < count:
+    taken: list[Iteration[Held]] = []
+    iteration = 0
+    while count is None or iteration < count:
         known = True if condition is None else read_condition(condition)
-        if turn == LOOKED_AT and known and count is not None and is_long(count):
+        if iteration == LOOKED_AT and known and count is not None and is_long(count):
             rolled = roll_counted(call, taken, count, condition)
             if rolled is not None:
                 return rolled
@@ -118,10 +118,10 @@ def loop(call: Call) -> tuple[Held, ...]:
             break
         if isinstance(condition, Output) and (columns or count is None):
             raise build_computed_error(condition, "its number of iterations is computed")
-        given = (emit.constant(turn, "int64"), pass_condition(call, condition), *variables)
+        given = (emit.constant(iteration, "int64"), pass_condition(call, condition), *variables)
         results = expect_whole(call.surroundings.run_body(body, given))
-        if turn < LOOKED_AT:
-            taken.append(Turn(tuple(variables), (emit.constant(turn, "int64"),), results[1:]))
+        if iteration < LOOKED_AT:
+            taken.append(Iteration(tuple(variables), (emit.constant(iteration, "int64"),), results[1:]))
         news = list(results[1 : 1 + len(variables)])
         variables = (
             news if known else [keep_value(call, condition, new, old) for new, old in zip(news, variables, strict=True)]
@@ -129,17 +129,17 @@ def loop(call: Call) -> tuple[Held, ...]:
         condition = join(call, condition, tensors(call, results[:1])[0], known=known)
         for values, one in zip(columns, results[1 + len(variables) :], strict=True):
             values.append(one)
-        turn += 1
+        iteration += 1
     given = (emit.constant(0, "int64"), pass_condition(call, condition), *variables)
     return *variables, *stacks(call, columns, body, given)
 
 
 def roll_counted(
-    call: Call, taken: Sequence[Turn[Held]], count: int, condition: Value | None
+    call: Call, taken: Sequence[Iteration[Held]], count: int, condition: Value | None
 ) -> tuple[Value, ...] | None:
-    """Return the results of a loop as one operation, which goes through the numbers of its turns; None if it is none.
+    """Return the results of a loop as one operation, which scans the numbers of its iterations; None if it is none.
 
-    Its condition must hold in every turn, whatever that is.
+    Its condition must hold in every iteration, whatever that is.
     """
     body = call.attribute("body").g
 
@@ -161,7 +161,7 @@ def pass_condition(call: Call, condition: Value | None) -> Value:
 
 
 def join(call: Call, before: Value | None, after: Value, *, known: bool | None) -> Value | None:
-    """Return whether the next turn is taken: once a computed condition failed, none is."""
+    """Return whether the next iteration is taken: once a computed condition failed, none is."""
     if call.optional(1) is None:
         return None
     if known or before is None:
@@ -170,7 +170,7 @@ def join(call: Call, before: Value | None, after: Value, *, known: bool | None) 
 
 
 def keep_value(call: Call, condition: Value | None, new: Held, old: Held) -> Value:
-    """Return a variable after a turn that may not be taken."""
+    """Return a variable after an iteration that may not be taken."""
     emit = call.emit
     one, other = tensors(call, (new, old))
     if one.type != other.type or condition is None:
@@ -183,9 +183,9 @@ def keep_value(call: Call, condition: Value | None, new: Held, old: Held) -> Val
 def stacks(
     call: Call, columns: Sequence[list[Held]], body: onnx.GraphProto, given: Sequence[Held]
 ) -> tuple[Value, ...]:
-    """Return the values of all turns, those of each output along a new first axis.
+    """Return the values of all iterations, those of each output along a new first axis.
 
-    Of no turn the model declares the shape, or a turn with the given inputs that is only looked at has it.
+    Of no iteration the model declares the shape, or an iteration with the given inputs that is only looked at has it.
 
     Raises:
         UnsupportedNodeError: Neither is so.
@@ -245,7 +245,7 @@ def state_count(call: Call, count: int) -> int:
 
 @operator("Scan", since=9)
 def scan(call: Call) -> tuple[Held, ...]:
-    """Convert a scan: a turn for every slice of its scanned inputs."""
+    """Convert a scan: an iteration for every slice of its scanned inputs."""
     given = call.values()
     states = state_count(call, len(given))
     stacks_made = max(len(call.attribute("body").g.output) - states, 0)
@@ -280,18 +280,18 @@ def one_for_each(call: Call, name: str, count: int) -> tuple[int, ...]:
 def scanned(
     call: Call, carried: Sequence[Value], rows: Sequence[Rows], out_backward: Sequence[int]
 ) -> tuple[Held, ...]:
-    """Return final states, and what every turn gives stacked along a first axis."""
+    """Return final states, and what every iteration gives stacked along a first axis."""
     body = call.attribute("body").g
     if len(body.output) < len(carried):
         raise GraphError("the body does not give every state", seen=len(body.output), limit=len(carried))
     run, attempt = partial(call.surroundings.run_body, body), partial(call.surroundings.try_body, body)
-    made = take_turns(call.emit, run, attempt, carried, rows, [bool(back) for back in out_backward])
+    made = run_iterations(call.emit, run, attempt, carried, rows, [bool(back) for back in out_backward])
     if made.stacked is not None:
         return *made.states, *made.stacked
     given = made.given
     columns: list[list[Held]] = [[one[place] for one in given] for place in range(len(body.output) - len(carried))]
     ordered = [values[::-1] if back else values for values, back in zip(columns, out_backward, strict=True)]
-    # Without a turn the body is looked at with slices of which nothing is known.
+    # Without an iteration the body is looked at with slices of which nothing is known.
     looked_at = [] if given else [unknown(call, row.shape, row.tensor.type.dtype) for row in rows]
     return *made.states, *stacks(call, ordered, body, (*made.states, *looked_at))
 
