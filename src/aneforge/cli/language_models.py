@@ -99,7 +99,8 @@ def run(
 
     aneforge llm run ./Qwen3-0.6B -t {new} --ids 785,6722 --tokens 8
     """
-    from aneforge.llm.language_model import load  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.llm.architecture import longest_context  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.llm.language_model import load  # noqa: PLC0415 - as above
     from aneforge.llm.token_sampling import Sampling  # noqa: PLC0415 - as above
 
     given.refuse_json(json, model)
@@ -130,9 +131,10 @@ def run(
         for note in [*lm.notes, *([str(lm.forms)] if by_ranges else []), *([str(lm.encoded)] if compress else [])]:
             typer.echo(f"note: {note}", err=True)
         if len(printed.tokens) < tokens and len(start) + len(printed.tokens) > lm.context:
+            most = longest_context(lm.config)
+            remedy = f"--context takes up to {most}" if lm.context < most else "the model has no longer one"
             typer.echo(
-                f"note: the context of {lm.context} tokens is full after {len(printed.tokens)} of {tokens}; "
-                "--context asks for more",
+                f"note: the context of {lm.context} tokens is full after {len(printed.tokens)} of {tokens}; {remedy}",
                 err=True,
             )
         for caution in lm.cautions:

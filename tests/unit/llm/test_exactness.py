@@ -20,6 +20,7 @@ from aneforge.errors import GraphError, NotSupportedError, UnknownNameError
 from aneforge.formats.mil.program import load_mil
 from aneforge.llm.exactness import Mathematics, compare_sides, perplexity
 from aneforge.llm.model_export import export_model
+from aneforge.llm.planning import read_decoder
 from llm_folders import build_reference, reference_logits
 
 if TYPE_CHECKING:
@@ -251,9 +252,12 @@ def test_an_answer_that_ends_with_the_context_is_told(folder: Path, capsys: pyte
     assert run([*common, "--tokens", "9"]) == 0
     shown = capsys.readouterr()
     assert len(shown.out.split()) == 4
-    assert "the context of 5 tokens is full after 4 of 9" in shown.err
+    assert "the context of 5 tokens is full after 4 of 9; --context takes up to" in shown.err
     assert run([*common, "--tokens", "4"]) == 0
     assert "is full" not in capsys.readouterr().err
+    positions = read_decoder(folder)[0].positions
+    assert run([*common[:-1], str(positions), "--tokens", str(positions)]) == 0
+    assert f"is full after {positions - 1} of {positions}; the model has no longer one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--prompt", "--text"])
