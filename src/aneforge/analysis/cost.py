@@ -13,7 +13,6 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.bridged import own_program
 from aneforge.analysis.files import model
 from aneforge.analysis.machine import INTERVAL, Basis, Machine, machine_of
 from aneforge.analysis.work import NOTHING, LayerWork, Planned, ProgramWork, macs_of, work_of
@@ -398,6 +397,8 @@ def measure_whole(segment: SegmentWork, machine: Machine) -> OwnProgram | None:
     """Return the whole time of a layer that is a program of its own, where a table has it."""
     if segment.bridge is None or segment.bridge_work is None:
         return None
+    from aneforge.analysis.bridged import own_program  # noqa: PLC0415 - few layers are programs of their own
+
     return own_program(segment.bridge, segment.bridge_work, machine.dispatch)
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 import lark
 
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
-from aneforge.graph.bodies import body_of
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import new_node
 from aneforge.graph.printing import constant_text
@@ -216,6 +215,8 @@ class Reader:
             case "constant":
                 self.check_constant(tree)
             case "closing" if block.opens is not None:
+                from aneforge.graph.bodies import body_of  # noqa: PLC0415 - few graphs have loops
+
                 self.blocks.pop()
                 block.opens(body_of(Graph(block.outputs, block.states)))
             case "closing":

@@ -62,8 +62,6 @@ def graph_text(graph: Graph) -> str:
 
 def block_lines(graph: Graph, symbols: Mapping[Constant, str]) -> list[str]:
     """Return the lines of nodes and results; numbers are the block's own, symbols those of the whole graph."""
-    from aneforge.graph.bodies import graph_of  # noqa: PLC0415 - it makes graphs, whose module imports this one
-
     numbers = {node: number for number, node in enumerate(graph.nodes)}
 
     def value_text(value: Value) -> str:
@@ -87,6 +85,8 @@ def block_lines(graph: Graph, symbols: Mapping[Constant, str]) -> list[str]:
         if node.body is None:
             lines.append(line)
             continue
+        from aneforge.graph.bodies import graph_of  # noqa: PLC0415 - it makes graphs, whose module imports this one
+
         lines += [f"{line} {{", *(f"  {inner}" for inner in block_lines(graph_of(node.body), symbols)), "  }"]
     returned = ", ".join(f"{name_text(name)} = {output_text(output)}" for name, output in graph.outputs.items())
     lines.append(f"  return {returned}".rstrip())

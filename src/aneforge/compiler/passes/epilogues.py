@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Epilogue, Layer, Stage, Value
-from aneforge.compiler.passes.constant_parts import constant_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,6 +76,8 @@ def stage_part(slot: Slot, stage: Stage, axis: int, moved: int, part: tuple[int,
     along = stage.attributes.get("axis")
     if along is None or cast("int", along) % after.rank != axis:
         return stage
+    from aneforge.compiler.passes.constant_parts import constant_part  # noqa: PLC0415 - few layers are cut
+
     held = {
         name: constant_part(constant, 0, *part) if constant.type.rank else constant
         for name, constant in stage.operands.items()

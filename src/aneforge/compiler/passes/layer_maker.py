@@ -10,7 +10,6 @@ from aneforge.arrays import np
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import new_layer
 from aneforge.compiler.ir.layer import Value
-from aneforge.compiler.passes.constant_parts import constant_part
 from aneforge.compiler.weights import reshape_densely
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.declared import Declared
@@ -121,6 +120,8 @@ class LayerMaker:
         if size == shape[axis]:
             return x
         if isinstance(x, Constant):
+            from aneforge.compiler.passes.constant_parts import constant_part  # noqa: PLC0415 - few layers are cut
+
             return constant_part(x, axis, begin, size)
         if self.crops and axis == len(shape) - 1 and begin and is_float(x.type.dtype):
             return self.part_of_view(x, begin, size, step)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.formats.mil.resizing import is_nearest_default, nearest_places, own_places, resized_axes
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.ops.op import Surface
 
@@ -89,11 +88,13 @@ def reversed_outputs(node: Node) -> Objection | None:
 
 def nearest_elements(node: Node) -> Objection | None:
     """Object to a resize whose elements MIL takes otherwise, or whose ties no source decides."""
-    if not is_nearest_default(node):
+    from aneforge.formats.mil import resizing  # noqa: PLC0415 - few graphs resize
+
+    if not resizing.is_nearest_default(node):
         return None
     agree = all(
-        np.array_equal(own_places(*lengths), nearest_places(*lengths, upper=upper))
-        for lengths in resized_axes(node).values()
+        np.array_equal(resizing.own_places(*lengths), resizing.nearest_places(*lengths, upper=upper))
+        for lengths in resizing.resized_axes(node).values()
         for upper in (False, True)
     )
     return None if agree else Objection("MIL may take other nearest elements")
