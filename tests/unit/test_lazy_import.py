@@ -54,7 +54,10 @@ import sys, numpy, aneforge as af
 af.compile(af.input((1, 8), name="x").relu() + 1.0, target="m1")(numpy.ones((1, 8)))
 rooms = ("formats", "runtime.dispatch", "optimise", "report", "commands", "ops.decompositions", "ops.gradients")
 print(*[name for name in sys.modules if name.startswith(tuple(f"aneforge.{room}." for room in rooms))])
+print(sum(name.partition(".")[0] == "aneforge" for name in sys.modules))
 """
+MOST_CALLED = 319
+"""Modules that compiling and calling a small model loads; more would make every first call slower."""
 
 
 def test_a_model_that_is_called_loads_no_reader_writer_gradient_or_way_to_another_device() -> None:
@@ -65,10 +68,11 @@ def test_a_model_that_is_called_loads_no_reader_writer_gradient_or_way_to_anothe
         check=True,
         env={**os.environ, "ANEFORGE_CACHE_BYTES": "0"},
     )
-    assert set(run.stdout.split()) == {
+    names, count = run.stdout.splitlines()
+    assert int(count) <= MOST_CALLED
+    assert set(names.split()) == {
         "aneforge.formats.mil",
         "aneforge.formats.mil.dialect",
-        "aneforge.formats.mil.resizing",
         "aneforge.optimise.forms",
         "aneforge.optimise.forms.canonical",
         "aneforge.optimise.forms.native_attention",
