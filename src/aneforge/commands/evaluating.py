@@ -225,7 +225,7 @@ def evaluate(  # noqa: PLR0913 - what is evaluated, on what, and how
         expect_package("pyarrow")
         refuse_file(Path(parquet), model)
     recognised = not isinstance(source, IterableSource)
-    with run_folder(folder, record, recognised=recognised) as kept, kept.opened(record) as done:
+    with run_folder(folder, record, recognised=recognised) as kept, kept.open_run(record) as done:
         timing, failed = run_job(job, source, runner, kept, size, done, progress, fatal=fail_on_bad_sample)
         summary = summarise([Side(one.target, one.label, one.exactness) for one in job.programs], kept.results())
         if not summary.samples:

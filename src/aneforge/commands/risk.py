@@ -111,7 +111,7 @@ class Risks:
         Where no ranges bound the values, operations are named that make large ones infinite on that target.
         """
         program = compiled.program
-        found = self.seen(compiled, carried, scaled) if self.views else self.unseen
+        found = self.judge_views(compiled, carried, scaled) if self.views else self.unseen
         if BOUNDED in self.views or UNBOUNDED in self.views or not may_saturate(self.graph, program, verdict):
             return found
         from aneforge.analysis.hazards import find_hazards  # noqa: PLC0415 - imports most of the analyses
@@ -125,7 +125,7 @@ class Risks:
         reason = f"{found.reason}; large values become infinite in {new[0].op}{more}, which input ranges could exclude"
         return Risk(found.word, reason, (*found.findings, *new))
 
-    def seen(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None) -> Risk:
+    def judge_views(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None) -> Risk:
         """Return what the views of values show."""
         findings: list[Finding] = []
         known: set[tuple[str, str]] = set()

@@ -137,7 +137,7 @@ class Passing:
         own: Program | None = program
         for number, one in enumerate(PIPELINE.passes):
             known = self.stage.passed.setdefault(number, [])
-            following = self.known(known)
+            following = self.look_up(known)
             if following is None:
                 given = self.of_target(own)
                 self.watch.begin()
@@ -155,7 +155,7 @@ class Passing:
 
     def lay_out(self, compiled: Compiled) -> Later:
         """Return schedule and memory plan of what was compiled, and what the validators see in it."""
-        later = self.known(self.stage.laid_out)
+        later = self.look_up(self.stage.laid_out)
         if later is None:
             self.watch.begin()
             observed = compiled.observed  # no target changes it
@@ -163,7 +163,7 @@ class Passing:
             self.stage.laid_out.append((self.watch.answers(), later))
         return later
 
-    def known(self, found: Iterable[tuple[Answers, Found]]) -> Found | None:
+    def look_up(self, found: Iterable[tuple[Answers, Found]]) -> Found | None:
         """Return what a stage made for a target that gave the same answers."""
         return next((made for answers, made in found if self.watch.knows(answers)), None)
 

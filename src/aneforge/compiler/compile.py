@@ -89,7 +89,7 @@ class Compiled:
     def validation(self) -> NetworkValidation:
         """What the validators say of the program."""
         if self.later.validation is None:
-            self.later.validation = self.observed.judged(self.program.target)
+            self.later.validation = self.observed.judge(self.program.target)
         return self.later.validation
 
     @property

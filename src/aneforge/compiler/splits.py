@@ -132,7 +132,7 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
     reason = f"{node.op.name}{where}: {refusal.obstacle}" if node is not None else refusal.obstacle or refusal.message
     if node is not None:
         length = uncut_length(node, refusal.length)
-        refusal.length, refusal.uncut = length, frozenset(map(written, along_the_axis(node, length, graph)))
+        refusal.length, refusal.uncut = length, frozenset(map(describe_operation, along_the_axis(node, length, graph)))
     stopped = [one for one in with_refusal(verdict, refusal).findings if one.severity is Severity.OVERSIZE]
     own = [one for one in stopped if node is not None and (one.op, one.location) == (node.op.name, node.location)]
     stopping = stopped_by(refusal, own) or stopped
@@ -147,7 +147,7 @@ def uncut_length(node: Node, length: int | None) -> int:
     return length if length is not None and length in extents else max(extents, default=0)
 
 
-def written(node: Node) -> Written:
+def describe_operation(node: Node) -> Written:
     """Return an operation as a verdict knows it."""
     return node.op.name, node.location, node.types[0].shape
 

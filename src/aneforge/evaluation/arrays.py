@@ -44,7 +44,7 @@ class Rows:
     mapped: bool
 
     @contextmanager
-    def opened(self) -> Generator[Callable[[range], Array]]:
+    def open_rows(self) -> Generator[Callable[[range], Array]]:
         """Yield what reads rows; rows of a compressed array are read one after the other, without beginning again."""
         if self.mapped:
             whole = np.memmap(self.path, self.dtype, "r", self.begins, self.shape)
@@ -88,7 +88,7 @@ class ArraySource:
     def shards(self, size: int, done: Container[int]) -> Iterator[Shard]:
         """Yield the rows that are not done."""
         with ExitStack() as stack:
-            readers = {name: stack.enter_context(one.opened()) for name, one in self.inputs.items()}
+            readers = {name: stack.enter_context(one.open_rows()) for name, one in self.inputs.items()}
             for number, rows in spans(self.count, size, done):
                 arrays = {name: read(rows) for name, read in readers.items()}
                 yield Shard(number, tuple(self.sample(row, place, arrays) for place, row in enumerate(rows)))
@@ -136,7 +136,7 @@ def open_arrays(path: Path, wanted: Mapping[str, tuple[int, ...]], labels: Label
 
 def whole_array(rows: Rows) -> Array:
     """Return every row of an array."""
-    with rows.opened() as read:
+    with rows.open_rows() as read:
         return read(range(rows.shape[0] if rows.shape else 0))
 
 

@@ -49,7 +49,7 @@ class RunFolder:
     path: Path
 
     @contextmanager
-    def opened(self, record: RunRecord) -> Generator[set[int]]:
+    def open_run(self, record: RunRecord) -> Generator[set[int]]:
         """Begin or go on with a run, alone in its folder; yield the numbers of the shards that are done.
 
         Raises:

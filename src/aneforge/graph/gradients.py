@@ -429,14 +429,18 @@ class GradientPlace(ConversionSite):
         roots = [result for result in results if key_of(result) in seeds]
         found = Passage(roots, wanted, sources).run(seeds)
 
-        def given(value: Value) -> ConvertedTerm | None:
+        def take_gradient(value: Value) -> ConvertedTerm | None:
             # An operand that is there twice is given its whole gradient once.
             one = found.pop(key_of(value), None) if isinstance(value, Output) else None
             return None if one is None else ConvertedTerm(self, one)
 
         arguments = [self.node.operands.get(operand.name) for operand in self.node.op.operands]
         return [
-            None if one is None else [given(value) for value in one] if isinstance(one, tuple) else given(one)
+            None
+            if one is None
+            else [take_gradient(value) for value in one]
+            if isinstance(one, tuple)
+            else take_gradient(one)
             for one in arguments
         ]
 

@@ -125,7 +125,7 @@ class LoadedProgram:
             GraphError: The array does not fit the port, or is another output's.
             RuntimeStateError: The program was released.
         """
-        with self.used("bind"):
+        with self.use("bind"):
             port = self.port(name)
             checked = check_buffer(port, buffer)
             expect_apart(port, checked, self.outputs.values())
@@ -144,7 +144,7 @@ class LoadedProgram:
             GraphError: The two ports have different types.
             RuntimeStateError: The program was executed already, or released.
         """
-        with self.used("share_buffer"):
+        with self.use("share_buffer"):
             source, sink = find_named(self.outputs, output, "output"), find_named(self.inputs, to_input, "input")
             if self.executions:
                 raise RuntimeStateError(
@@ -188,7 +188,7 @@ class LoadedProgram:
             GraphError: The value does not fit the port.
             RuntimeStateError: The program was released.
         """
-        with self.used("set_input"):
+        with self.use("set_input"):
             port = find_named(self.inputs, name, "input")
             fill(port, convert_value(port, value))
 
@@ -200,7 +200,7 @@ class LoadedProgram:
             GraphError: There are several, and no name was given.
             RuntimeStateError: The program was released.
         """
-        with self.used("read_output"):
+        with self.use("read_output"):
             return only(self.outputs, name, "output").buffer.copy()
 
     def read_state(self, name: str) -> Array:
@@ -210,7 +210,7 @@ class LoadedProgram:
             UnknownNameError: There is no such state.
             RuntimeStateError: The program was released.
         """
-        with self.used("read_state"):
+        with self.use("read_state"):
             return find_named(self.states, name, "state").copy()
 
     def write_state(self, name: str, value: object) -> None:
@@ -221,7 +221,7 @@ class LoadedProgram:
             GraphError: The value does not fit the state.
             RuntimeStateError: The program was released.
         """
-        with self.used("write_state"):
+        with self.use("write_state"):
             held = find_named(self.states, name, "state")
             kind = next(state.read.type for state in self.program.states if state.name == name)
             np.copyto(held, convert_value(Port(name, Direction.INPUT, kind, held), value))
@@ -232,7 +232,7 @@ class LoadedProgram:
         Raises:
             RuntimeStateError: The program was released, or belongs to a process that this one was forked from.
         """
-        with self.used("execute"):
+        with self.use("execute"):
             self._run(self.executable, self.inputs.values(), self.outputs.values())
 
     def execute_with(self, ports: Iterable[Port], executable: Executable | None = None) -> None:
@@ -244,7 +244,7 @@ class LoadedProgram:
         listed = tuple(ports)
         entering = [port for port in listed if port.direction is Direction.INPUT]
         leaving = [port for port in listed if port.direction is Direction.OUTPUT]
-        with self.used("execute"):
+        with self.use("execute"):
             self._run(executable or self.executable, entering, leaving)
 
     def _run(self, executable: Executable, inputs: Iterable[Port], outputs: Iterable[Port]) -> None:
@@ -270,7 +270,7 @@ class LoadedProgram:
             GraphError: There are more or fewer values than inputs, or one does not fit its port.
             RuntimeStateError: The program was released.
         """
-        with self.used("eval"):
+        with self.use("eval"):
             values = self.expect_values(values)
             ready = [convert_value(port, value) for port, value in zip(self.inputs.values(), values, strict=True)]
             for port, value in zip(self.inputs.values(), ready, strict=True):
@@ -306,7 +306,7 @@ class LoadedProgram:
             GraphError: There are more or fewer values than inputs, or one does not fit its port or the others.
             RuntimeStateError: The program was released.
         """
-        with self.used("eval_many"):
+        with self.use("eval_many"):
             given = self.expect_values(values)
             asked = [name for name in self.inputs if name not in self.drawn]
             counts = {
@@ -358,7 +358,7 @@ class LoadedProgram:
         return outputs
 
     @contextmanager
-    def used(self, action: str) -> Generator[None]:
+    def use(self, action: str) -> Generator[None]:
         """Hold the program for one action; no other call uses it meanwhile.
 
         Raises:
@@ -435,11 +435,11 @@ def fill(port: Port, value: Array) -> None:
 def ports_of(direction: Direction, program: Program, executable: Executable) -> Mapping[str, Port]:
     """Return the ports of one direction, each with a buffer of its own."""
 
-    def made(name: str, kind: TensorType) -> Port:
+    def build_port(name: str, kind: TensorType) -> Port:
         return Port(name, direction, kind, executable.port_buffer(direction, name, kind))
 
     listed = program.inputs if direction is Direction.INPUT else program.outputs
-    return MappingProxyType({port.name: made(port.name, port.value.type) for port in listed})
+    return MappingProxyType({port.name: build_port(port.name, port.value.type) for port in listed})
 
 
 def find_named(known: Mapping[str, Item], name: str, what: str) -> Item:

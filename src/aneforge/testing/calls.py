@@ -50,7 +50,7 @@ class Drawn:
         return {name: type_of(fill) for name, fill in self.sample.operands.items()}
 
     def __repr__(self) -> str:
-        types = {name: shown(fill) for name, fill in self.sample.operands.items()}
+        types = {name: show(fill) for name, fill in self.sample.operands.items()}
         return f"{self.op.name}({types}, {dict(self.sample.attributes)})"
 
 
@@ -61,10 +61,10 @@ def type_of(fill: Fill | tuple[Fill, ...] | None) -> TensorType | tuple[TensorTy
     return fill.type if fill else None
 
 
-def shown(fill: Fill | tuple[Fill, ...] | None) -> str:
+def show(fill: Fill | tuple[Fill, ...] | None) -> str:
     """Return an operand as a failing example prints it."""
     if isinstance(fill, tuple):
-        return ", ".join(shown(one) for one in fill)
+        return ", ".join(show(one) for one in fill)
     return "none" if fill is None else str(fill.type)
 
 

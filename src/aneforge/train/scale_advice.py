@@ -304,7 +304,7 @@ def describe_tensor(
         limit=tensor.limit,
         is_gradient=label is not None,
         scales=tuple(
-            TensorAtScale(scale, tensor.products and tensor.products.lost(scale), tensor.headroom(scale), error)
+            TensorAtScale(scale, tensor.products and tensor.products.lost_share(scale), tensor.headroom(scale), error)
             for scale, error in zip(scales, errors, strict=True)
         ),
     )

@@ -65,7 +65,7 @@ class Products:
     counts: Array
     """By exponent of the scaled operand, and of the other one."""
 
-    def lost(self, loss_scale: float) -> float:
+    def lost_share(self, loss_scale: float) -> float:
         """Return the share of products that contribute nothing at a scale."""
         exponents = np.arange(LOWEST, HIGHEST + 1)
         scaled = exponents + np.log2(loss_scale)

@@ -238,9 +238,9 @@ def test_another_run_does_not_go_on_in_a_folder(tmp_path: Path) -> None:
         evaluate(classifier(), data, FIRST, folder=tmp_path / "mine")
     record = store.RunRecord("a", "b", "c", "d", ("e",), 1)
     held = store.RunFolder(tmp_path / "held")
-    with held.opened(record), pytest.raises(GraphError, match="another process writes"), held.opened(record):
+    with held.open_run(record), pytest.raises(GraphError, match="another process writes"), held.open_run(record):
         pass
-    with pytest.raises(GraphError, match="another run"), held.opened(replace_build(record)):
+    with pytest.raises(GraphError, match="another run"), held.open_run(replace_build(record)):
         pass
 
 

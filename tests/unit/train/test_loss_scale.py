@@ -68,8 +68,8 @@ def test_products_are_counted_as_the_engine_drops_them() -> None:
                     exponents = [max(int(np.floor(np.log2(abs(v)))), -14) for v in (x, w)]
                     lost += sum(exponents) <= -17
     assert 0 < lost < total
-    assert counted.lost(1.0) == pytest.approx(lost / total)
-    assert counted.lost(2.0**30) == 0
+    assert counted.lost_share(1.0) == pytest.approx(lost / total)
+    assert counted.lost_share(2.0**30) == 0
 
 
 def test_a_gradient_that_is_0_but_for_rounding_does_not_decide() -> None:

@@ -227,12 +227,12 @@ class Numbering:
             return None
         names = list(dict.fromkeys(one.name for one in layer.bottoms))
 
-        def made(inner: tuple[int, ...]) -> int:
+        def number_inner(inner: tuple[int, ...]) -> int:
             below = dict(zip(names, inner, strict=True))
             return self.number(("result", self.operation(layer, joined, arithmetic, below), 0))
 
         rank = max((one.type.rank for one in constants), default=0)
-        return self.layouts.mapped([numbers[name] for name in names], shape, made, rank)
+        return self.layouts.mapped([numbers[name] for name in names], shape, number_inner, rank)
 
     def by_rows(
         self, layer: Layer, joined: tuple[Stage, ...], arithmetic: Arithmetic, numbers: Mapping[str, int]
@@ -245,14 +245,14 @@ class Numbering:
         rows, result = rows_of(x.shape, list_reduced_axes(layer)), layer.core_types[0].shape
 
         def reduction(kind: str, op: str) -> int:
-            def made(source: int, seen: Key) -> int:
+            def number_reduction(source: int, seen: Key) -> int:
                 number = self.number(((kind, op, seen, ()), (("x", source),), arithmetic.on_engine))
                 return self.number(("result", number, 0))
 
             if rows is None:
-                return made(numbers[x.name], attributes_key(call.attributes))
+                return number_reduction(numbers[x.name], attributes_key(call.attributes))
             content = self.layouts.content(numbers[x.name], x.shape)
-            return self.layouts.shaped(self.layouts.reduced(content, rows, made), result)
+            return self.layouts.shaped(self.layouts.reduced(content, rows, number_reduction), result)
 
         if not is_sum_squared(layer, arithmetic):
             return reduction(layer.kind.name, call.op)
@@ -301,10 +301,10 @@ class Numbering:
     def activated(self, key: Key, operand: str, flowing: int, shape: tuple[int, ...]) -> int:
         """Return the number of a function of single elements that has only one operand."""
 
-        def made(inner: tuple[int, ...]) -> int:
+        def number_function(inner: tuple[int, ...]) -> int:
             return self.number(("result", self.number((key, ((operand, *inner),), PLAIN)), 0))
 
-        return self.layouts.mapped([flowing], shape, made)
+        return self.layouts.mapped([flowing], shape, number_function)
 
     def affine(self, affine: Affine, flowing: object) -> int:
         """Return the number of a gain and offset on fp16."""

@@ -170,7 +170,7 @@ class Possible:
         if len(layer.results) > 1 or self.depth >= MOST_LAYERS_BACK:
             return outer
         self.depth += 1
-        inner = self.written(layer)
+        inner = self.find_written(layer)
         self.depth -= 1
         return outer if inner is None else outer & inner
 
@@ -196,7 +196,7 @@ class Possible:
         """Return what an operand of real numbers can hold."""
         return self.of(ref) if isinstance(ref, Value) else mask_of(host_fp16(ref.dense()))
 
-    def written(self, layer: Layer) -> Mask | None:
+    def find_written(self, layer: Layer) -> Mask | None:
         """Return what a layer can write; None where only its range is known."""
         numbers = self.function(layer)
         if numbers is None:

@@ -249,7 +249,7 @@ class Reader:
         layer = self.layers[-1]
         if layer.epilogue.last is not None and layer.epilogue.last.place >= slot.place:
             raise GraphError(f"the {slot} slot does not come after the {layer.epilogue.last} slot")
-        held = {place: self.held(place, argument) for place, argument in self.arguments(operands).items()}
+        held = {place: self.slot_constant(place, argument) for place, argument in self.arguments(operands).items()}
         stage = Stage(kind, held, kind.complete(attributes_of(attributes)))
         self.layers[-1] = replace(layer, epilogue=layer.epilogue.filled(slot, stage))
 
@@ -307,7 +307,7 @@ class Reader:
         listed = subtrees(operand)
         return tuple(map(self.ref, tokens(listed[0]))) if listed else self.ref(tokens(operand)[1])
 
-    def held(self, name: str, argument: Argument) -> Constant:
+    def slot_constant(self, name: str, argument: Argument) -> Constant:
         """Return an operand of a slot, which must be a constant."""
         if isinstance(argument, tuple | Value):
             raise GraphError(f"operand {name!r} in a slot is not a constant")

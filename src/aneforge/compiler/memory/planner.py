@@ -155,7 +155,7 @@ class Planner:
         root = self.values[resident.value]
         banks = self.memory.banks
         whole = on_chip_layout(root.type, banks, restrided=resident.restrided, rows=resident.rows)
-        layout, offset = self.placed(value, root, whole, on_chip=True)
+        layout, offset = self.place_inside(value, root, whole, on_chip=True)
         alone = value.name == root.name
         rows = neighbouring_rows(layout.extents)
         tight = on_chip_layout(root.type, banks, rows=resident.rows).strides.row
@@ -175,7 +175,7 @@ class Planner:
             bank_requests=(bank_requests(rows, tight, banks), bank_requests(rows, layout.strides.row, banks)),
         )
 
-    def placed(self, value: Value, root: Value, whole: Layout, *, on_chip: bool) -> tuple[Layout, int]:
+    def place_inside(self, value: Value, root: Value, whole: Layout, *, on_chip: bool) -> tuple[Layout, int]:
         """Return the layout of a tensor inside another, and where it begins there."""
         if value.name == root.name:
             return whole, 0
@@ -213,7 +213,7 @@ class Planner:
 
     def dram_allocation(self, value: Value, root: str, scratches: Mapping[int, Scratch]) -> Allocation:
         """Return the allocation of a tensor in DRAM."""
-        layout, offset = self.placed(value, self.values[root], dram_layout(self.values[root].type), on_chip=False)
+        layout, offset = self.place_inside(value, self.values[root], dram_layout(self.values[root].type), on_chip=False)
         over = self.homes.rewritten.get(value.name)
         home = self.homes.of.get(root)
         if home is None:

@@ -87,7 +87,7 @@ def operand_stream(layer: Layer, name: str, ref: Ref, tiling: Tiling, memory: On
     if not isinstance(ref, Value):
         return stream(layer, name, f"@{layer.name}.{name}", ref.type, None, memory)
     window = row_window(layer, name, ref, rules)
-    rows = DOUBLE * window.needed(tiling.rows) if window is not None and tiling.rows else None
+    rows = DOUBLE * window.rows_needed(tiling.rows) if window is not None and tiling.rows else None
     return stream(layer, name, ref.name, ref.type, rows, memory)
 
 

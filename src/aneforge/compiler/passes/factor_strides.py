@@ -164,9 +164,9 @@ class FactorStrides(Pass):
 def unknown_strides(program: Program) -> Program:
     """Return a program in which strides above 1 say that no source gives what the target does with them."""
 
-    def said(layer: Layer) -> list[Layer] | None:
+    def mark_unknown(layer: Layer) -> list[Layer] | None:
         if layer.kind.name != "convolution" or max(layer.integers("strides")) == 1 or "stride" in layer.choices:
             return None
         return [layer.choosing(stride="unknown")]
 
-    return replace_layers(program, said)
+    return replace_layers(program, mark_unknown)

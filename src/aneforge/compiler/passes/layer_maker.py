@@ -56,7 +56,7 @@ class LayerMaker:
         self.crops = target is not None and target.datapath.get("width_slice_crop_x16") is not False
         self.views: dict[str, Ref] = {}
 
-    def named(self, step: str) -> str:
+    def name_step(self, step: str) -> str:
         """Return the name of what a step makes."""
         return f"{self.prefix}{step}" if step else self.layer.name
 
@@ -76,7 +76,7 @@ class LayerMaker:
             kind,
             operands,
             attributes,
-            self.named(step),
+            self.name_step(step),
             location=self.layer.location,
             engine=engine,
             epilogue=epilogue,
@@ -88,7 +88,7 @@ class LayerMaker:
         self.layers.append(layer)
         return layer.result
 
-    def finished(self) -> list[Layer]:
+    def finish(self) -> list[Layer]:
         """Return the layers, the last of them under the old layer's name."""
         last = self.layers[-1]
         self.layers[-1] = replace(last, results=(Value(self.layer.name, last.result.type),))

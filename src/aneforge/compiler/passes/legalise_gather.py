@@ -83,7 +83,7 @@ def through_gate(layer: Layer, target: Target) -> list[Layer]:
     taken = make.add("gather_nd", {"x": data, "indices": index}, step="taken", choices={"route": "software"})
     if taken.shape != layer.result.shape:
         make.reshape(taken, layer.result.shape, step="shaped")
-    return make.finished()
+    return make.finish()
 
 
 def live_index(make: LayerMaker, target: Target) -> tuple[tuple[int, ...], Ref]:

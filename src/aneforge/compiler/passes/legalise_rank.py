@@ -101,13 +101,13 @@ def with_fewer_axes(layer: Layer, ranks: Ranks, held: Mapping[str, Value], targe
     shapes = iter(form.shapes)
     places = iter(range(len(form.shapes)))
 
-    def brought(ref: Ref) -> Ref:
+    def bring_to_form(ref: Ref) -> Ref:
         shape, place = next(shapes), next(places)
         current = held.get(ref.name, ref) if isinstance(ref, Value) else ref
         return current if shape is None else make.reshape(current, shape, step=f"axes{place}")
 
     operands: dict[str, Argument] = {
-        name: tuple(map(brought, argument)) if isinstance(argument, tuple) else brought(argument)
+        name: tuple(map(bring_to_form, argument)) if isinstance(argument, tuple) else bring_to_form(argument)
         for name, argument in layer.operands.items()
     }
     wanted = merge_first_axes(layer.result.shape, ranks.most)
@@ -115,7 +115,7 @@ def with_fewer_axes(layer: Layer, ranks: Ranks, held: Mapping[str, Value], targe
     if last.core_types[0].shape == wanted:
         make.keep(replace(last, results=(Value(layer.name, last.core_types[0]),)))
     else:
-        value = make.keep(replace(last, results=(Value(make.named("merged"), last.core_types[0]),)))
+        value = make.keep(replace(last, results=(Value(make.name_step("merged"), last.core_types[0]),)))
         make.reshape(value, wanted)
     return make.layers
 

@@ -53,7 +53,7 @@ class ResizeMaker(LayerMaker):
         extents = x.type.shape[x.type.rank - len(size) :]
         self.axes = [AxisResize(extent, count, mode, sampling) for extent, count in zip(extents, size, strict=True)]
 
-    def made(self) -> list[Layer]:
+    def build_layers(self) -> list[Layer]:
         """Return the layers of the resize, in the first form that it has.
 
         Raises:
@@ -206,7 +206,7 @@ class ResizeMaker(LayerMaker):
         last = self.layers[-1].result
         if last.shape != self.layer.result.shape:
             self.reshape(last, self.layer.result.shape, step="shaped")
-        return self.finished()
+        return self.finish()
 
 
 def four_axes(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], int]:
@@ -258,7 +258,7 @@ class LegaliseResize(Pass):
             if texture is not False:
                 return [layer if layer.choices.get("strategy") == chosen else layer.choosing(strategy=chosen)]
             make = ResizeMaker(layer, program.target)
-            made = make.made()
+            made = make.build_layers()
             notes.extend(Note(self.name, layer.name, text) for text in make.notes)
             return made
 

@@ -56,7 +56,7 @@ class Bounds:
         """There is a native transpose."""
         return self.longest[Axis.WIDTH] > 0
 
-    def broken(self, shape: Sequence[int], perm: Sequence[int]) -> list[tuple[int, int]]:
+    def find_broken_limits(self, shape: Sequence[int], perm: Sequence[int]) -> list[tuple[int, int]]:
         """Return the axes of the source that are too long, in it or in the result, each with its bound."""
         found: dict[int, int] = {}
         places = roles(len(shape))
@@ -122,7 +122,7 @@ def turn(make: LayerMaker, x: Ref, perm: tuple[int, ...], bounds: Bounds, step: 
     """Return a transpose within the bounds: in parts along axes that are too long, in passes where need be."""
     if not bounds.native:
         return in_passes(make, x, perm, Engine(decision("multi_pass_engine").text()), f"{step}pass")
-    broken = bounds.broken(x.type.shape, perm)
+    broken = bounds.find_broken_limits(x.type.shape, perm)
     if broken:
         axis, bound = broken[0]
         count = -(-x.type.shape[axis] // bound)
@@ -146,7 +146,7 @@ def is_native(layer: Layer, bounds: Bounds) -> bool:
     """Return whether a transpose runs as it is."""
     perm = full_perm(layer.integers("perm"))
     shape = layer.operand("x").type.shape
-    return bounds.native and not bounds.broken(shape, perm) and not bounds.moves_too_many(perm)
+    return bounds.native and not bounds.find_broken_limits(shape, perm) and not bounds.moves_too_many(perm)
 
 
 def legal(layer: Layer, bounds: Bounds | None) -> list[Layer] | None:
@@ -163,7 +163,7 @@ def legal(layer: Layer, bounds: Bounds | None) -> list[Layer] | None:
         make.add("identity", {"x": x})
         return make.layers
     turn(make, x, perm, bounds, "")
-    return make.finished()
+    return make.finish()
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     )
     if spread > 1:
         move_back(make, result, phases, allowed)
-    return [*make.finished(), *rest]
+    return [*make.finish(), *rest]
 
 
 def slots_that_stay(layer: Layer) -> set[Slot]:

@@ -142,7 +142,7 @@ def fold(layer: Layer, extents: Extents) -> list[Layer] | None:
     made = make.add(layer.kind, {"x": view}, attributes, step="both", engine=layer.engine, choices=layer.choices)
     if made.shape != layer.result.shape:
         make.reshape(made, layer.result.shape, step="shaped")
-    return make.finished()
+    return make.finish()
 
 
 def two_factors(extent: int, most: int) -> tuple[int, int] | None:

@@ -162,7 +162,7 @@ class SplitKernelMemory(Pass):
         memory = KernelMemory.of(program.target)
         notes: list[Note] = []
 
-        def placed(layer: Layer) -> list[Layer] | None:
+        def choose_path(layer: Layer) -> list[Layer] | None:
             kernel = None if CHOICE in layer.choices else kernel_of(layer)
             if kernel is None:
                 return None
@@ -172,9 +172,9 @@ class SplitKernelMemory(Pass):
             if most is None or kernel.channels <= most:
                 return [layer.choosing(kernel_path=path)]
             pieces = self.split(layer, kernel, most, memory, notes)
-            return [made for piece in pieces for made in (placed(piece) or [piece])]
+            return [made for piece in pieces for made in (choose_path(piece) or [piece])]
 
-        return replace_layers(program, placed, notes)
+        return replace_layers(program, choose_path, notes)
 
     def split(self, layer: Layer, kernel: Kernel, most: int, memory: KernelMemory, notes: list[Note]) -> list[Layer]:
         """Return a product in parts that are smaller; the caller looks at each again."""

@@ -145,7 +145,7 @@ def smaller_pool(layer: Layer, limit: int, target: Target) -> list[Layer]:
             )
         for number, one in enumerate(turns):
             x = average(make, x, axis, one, f"axis{axis}.{number}")
-    return [*make.finished(), *rest]
+    return [*make.finish(), *rest]
 
 
 def average(make: LayerMaker, x: Ref, axis: int, one: AxisWindow, step: str) -> Ref:

@@ -180,6 +180,6 @@ def one_part(make: LayerMaker, cut: Cut, part: Part, step: str) -> Layer:
         operands=operands,
         attributes=attributes,
         epilogue=epilogue_part(layer, cut.axis, part.begin, part.size),
-        results=(Value(make.named(step), layer.result.type),),
+        results=(Value(make.name_step(step), layer.result.type),),
     )
-    return replace(made, results=(Value(make.named(step), made.computed_types[0]),))
+    return replace(made, results=(Value(make.name_step(step), made.computed_types[0]),))

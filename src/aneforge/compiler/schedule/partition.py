@@ -128,7 +128,7 @@ class Partitioner:
             self.end_step(place)
             if self.try_to_place(place):
                 return
-        wanted = self.live + sum(one.size for one in self.wanted(place) if one.over is None)
+        wanted = self.live + sum(one.size for one in self.room_wanted(place) if one.over is None)
         self.close(place, place, wanted)
         while not self.try_to_place(place):
             self.stream_largest(place)
@@ -140,7 +140,7 @@ class Partitioner:
 
     def try_to_place(self, place: int) -> bool:
         """Give the results of a layer room; return whether there was any."""
-        wanted = self.wanted(place)
+        wanted = self.room_wanted(place)
         rewritten = {one.over.root for one in wanted if one.over is not None}
         need = sum(one.size for one in wanted if one.over is None)
         while self.live + need > self.memory.working_set and self.drop_a_load(rewritten):
@@ -157,7 +157,7 @@ class Partitioner:
         self.note_endings(place)
         return True
 
-    def wanted(self, place: int) -> list[Wanted]:
+    def room_wanted(self, place: int) -> list[Wanted]:
         """Return the room that the results of a layer need; what no room on chip can hold goes to DRAM."""
         found: list[Wanted] = []
         for result in self.layers[place].results:
@@ -345,5 +345,5 @@ class Partitioner:
 
     def stream_largest(self, place: int) -> None:
         """Put the largest result of a layer into DRAM, where not all fit on chip together."""
-        largest = max(self.wanted(place), key=lambda one: (one.size, one.buffer.root.name))
+        largest = max(self.room_wanted(place), key=lambda one: (one.size, one.buffer.root.name))
         self.spill(largest.buffer, place)

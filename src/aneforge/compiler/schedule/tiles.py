@@ -57,7 +57,7 @@ class RowWindow:
     before: int = 0
     upward: int = 1
 
-    def needed(self, rows: int) -> int:
+    def rows_needed(self, rows: int) -> int:
         """Return how many rows of the operand so many rows of the result need, padding counted."""
         return -(-((rows - 1) * self.stride + self.span) // self.upward) if rows else 0
 
@@ -90,7 +90,7 @@ class Tiling:
     def first_rows(self, value: Value, window: RowWindow | None) -> int:
         """Return how many rows of an operand the first tile needs, overlap with the next one counted."""
         rows = extents_of(value.shape).rows
-        return rows if window is None else min(rows, max(window.needed(self.rows) - window.before, 0))
+        return rows if window is None else min(rows, max(window.rows_needed(self.rows) - window.before, 0))
 
 
 def find_written_form(layer: Layer) -> str:

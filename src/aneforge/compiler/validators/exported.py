@@ -92,7 +92,7 @@ def validate_layer(layer: Layer, target: TargetLike = None, around: Surroundings
         GraphError: The slots after the layer do not fit it; verification refuses such a program.
     """
     part = observe_layer(layer, around)
-    return part.judged(judge_layers(with_data(resolve(target), part.op, part.location)))
+    return part.judge(judge_layers(with_data(resolve(target), part.op, part.location)))
 
 
 def observe_layer(layer: Layer, around: Surroundings = ALONE) -> Part:
@@ -189,7 +189,7 @@ class Part:
     answers: Mapping[str, Stage] = field(default_factory=dict[str, Stage])
     """The rules whose objections do not stop it, each with the stage that answers them."""
 
-    def judged(self, judge: Judge) -> Validation:
+    def judge(self, judge: Judge) -> Validation:
         """Return the verdict on it for a target."""
         found = self.objections(judge) if any(map(judge.breaches_in, self.sights)) else []
         return Validation(self.name, self.op, self.validator, tuple(sort_worst_first(found)), self.location)

@@ -96,7 +96,7 @@ def validate_program(program: Program, *, schema: str | None = None, engines: in
         NoDataError: The program's target is a name without data.
         GraphError: The schema is not a version, or there is no engine to run on.
     """
-    return observe_program(program, schema=schema, engines=engines).judged(program.target)
+    return observe_program(program, schema=schema, engines=engines).judge(program.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ObservedProgram:
     clean: dict[tuple[object, ...], NetworkValidation] = field(default_factory=dict[tuple[object, ...], Any])
     """Verdicts without a finding, by the bounds that they rest on: targets with the same bounds share them."""
 
-    def judged(self, target: Target) -> NetworkValidation:
+    def judge(self, target: Target) -> NetworkValidation:
         """Return the verdict on the program for a target.
 
         Raises:
@@ -126,9 +126,9 @@ class ObservedProgram:
             return replace(self.clean[key], target=target.name)
         found = NetworkValidation(
             target.name,
-            self.network.judged(judge),
-            tuple(port.judged(judge) for port in self.ports),
-            tuple(layer.judged(judge) for layer in self.layers),
+            self.network.judge(judge),
+            tuple(port.judge(judge) for port in self.ports),
+            tuple(layer.judge(judge) for layer in self.layers),
         )
         if not found.findings:
             self.clean[key] = found

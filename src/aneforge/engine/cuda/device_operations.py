@@ -483,11 +483,11 @@ class Operations:
         except (ValueError, TypeError, IndexError) as error:
             raise UnsuitedError(f"an arrangement: {error}") from error
         return tuple(
-            self.placed(np.asarray(one), np.asarray(other), total, sources, first, result_dtype(like))
+            self.lay_out_result(np.asarray(one), np.asarray(other), total, sources, first, result_dtype(like))
             for one, other, like in zip(once, again, typed, strict=True)
         )
 
-    def placed(
+    def lay_out_result(
         self,
         once: Array,
         again: Array,

@@ -64,7 +64,7 @@ def transposed_convolution(
     extents = conv_transpose_type(kinds[0], kinds[1], None, **attributes).shape[2:]
     along = slides(extents, kernel, window_attributes(attributes))
 
-    def turned(places: Array) -> Array:
+    def flip_kernels(places: Array) -> Array:
         by_group = np.swapaxes(places.reshape(groups, channels // groups, outer, *kernel), 1, 2)
         return np.flip(by_group, tuple(range(3, by_group.ndim))).reshape(groups * outer, channels // groups, *kernel)
 
@@ -74,7 +74,7 @@ def transposed_convolution(
         kernel,
         {"strides": None, "dilations": attributes.get("dilations"), "pad_type": "valid", "pad": None},
     )
-    kernels = moved(turned, as_meant(builder, weight))
+    kernels = moved(flip_kernels, as_meant(builder, weight))
     return with_bias(convolve(images.tensor, kernels.tensor, plain, groups), bias)
 
 

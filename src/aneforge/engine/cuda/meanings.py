@@ -464,9 +464,9 @@ def meaning_of(
 ) -> tuple[Any, ...]:
     """Lay out the meaning of an operation; constants of real numbers are known while it does, or on the device."""
 
-    def given(value: Operand) -> Any:  # noqa: ANN401 - one value, several or none
+    def wrap_operand(value: Operand) -> Any:  # noqa: ANN401 - one value, several or none
         if isinstance(value, tuple):
-            return tuple(given(one) for one in value)
+            return tuple(wrap_operand(one) for one in value)
         if isinstance(value, Tensor):
             return Meant(value)
         if value is None or value.dtype != HALF:
@@ -474,7 +474,7 @@ def meaning_of(
         return real_numbers(value) if known else as_meant(builder, real_numbers(value))
 
     try:
-        return op.evaluate(cast("Any", {name: given(value) for name, value in operands.items()}), attributes)
+        return op.evaluate(cast("Any", {name: wrap_operand(value) for name, value in operands.items()}), attributes)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise UnsuitedError(f"its mathematics: {error}") from error
 

@@ -266,15 +266,15 @@ class Multiplier:
         slides = golden.Slides.of(len(kernel), **window)
         groups = slides.groups
 
-        def turned(weights: Array) -> Array:
+        def flip_kernels(weights: Array) -> Array:
             by_group = weights.reshape(groups, channels // groups, outer, *kernel)
             flipped = np.flip(np.swapaxes(by_group, 1, 2), axis=tuple(range(3, 3 + len(kernel))))
             return np.ascontiguousarray(flipped.reshape(groups * outer, channels // groups, *kernel))
 
         if isinstance(weight, Tensor):
-            kernels = build.contiguous(moved(turned, Meant(build.halves(weight))).tensor)
+            kernels = build.contiguous(moved(flip_kernels, Meant(build.halves(weight))).tensor)
         else:
-            kernels = build.constant(turned(weight), ("turned", id(weight), groups))
+            kernels = build.constant(flip_kernels(weight), ("turned", id(weight), groups))
             build.constant(weight)  # so that what the key names stays
         apart = [(extent - 1) * step + 1 for extent, step in zip(images.shape[2:], slides.strides, strict=True)]
         spans = [gap * (length - 1) for gap, length in zip(slides.dilations, kernel, strict=True)]

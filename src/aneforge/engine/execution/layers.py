@@ -206,12 +206,12 @@ def held_constants(
     """Return the operands that are constants, those of a list by their places."""
     return {
         place: constants.array(ref, given=given)
-        for place, ref in placed(layer)
+        for place, ref in named_operands(layer)
         if not isinstance(ref, Value) and place not in without
     }
 
 
-def placed(layer: Layer) -> Iterator[tuple[str, Ref]]:
+def named_operands(layer: Layer) -> Iterator[tuple[str, Ref]]:
     """Return every operand with its name; those of a list are numbered."""
     for name, argument in layer.operands.items():
         if isinstance(argument, tuple):
@@ -387,7 +387,7 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
 
 def fused_pairs(layer: Layer, call: Call, slot_stages: Stages) -> Fused | None:
     """Return an operation on pairs of real numbers with its slots, None for others."""
-    if not all(is_float(ref.type.dtype) for _, ref in placed(layer)):
+    if not all(is_float(ref.type.dtype) for _, ref in named_operands(layer)):
         return None
     run = kernels.prepared.ready_pairs(call.op, layer.core_types[0].shape)
     return Fused.of(lambda order: run if order is None else None, slot_stages)
@@ -406,7 +406,9 @@ def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[st
 
 def read_by(layer: Layer, held: Mapping[str, Weights]) -> tuple[str | float, ...]:
     """Return what a layer reads: names of values, and the largest magnitudes of its constants."""
-    return tuple(ref.name if isinstance(ref, Value) else magnitude_of(held[place]) for place, ref in placed(layer))
+    return tuple(
+        ref.name if isinstance(ref, Value) else magnitude_of(held[place]) for place, ref in named_operands(layer)
+    )
 
 
 def typed_operands(layer: Layer, call: Call) -> dict[str, Any]:

@@ -181,10 +181,10 @@ class WeightsStore:
             MilError: It is not there, or it is not a weights blob.
         """
         if path not in self.files:
-            self.files[path] = self.opened(path, at)
+            self.files[path] = self.open_file(path, at)
         return self.files[path]
 
-    def opened(self, path: str, at: int) -> BlobFile:
+    def open_file(self, path: str, at: int) -> BlobFile:
         """Return a file that was not asked for before."""
         source = self.source(path, at)
         try:

@@ -101,7 +101,7 @@ class FunctionReader:
                 self.add_input(port)
             for statement in self.function.statements:
                 self.read(statement)
-            return self.finished()
+            return self.build_graph()
         except MilError as error:
             self.source.locate(error)
             raise
@@ -315,7 +315,7 @@ class FunctionReader:
             found, expected = value.dtype, " or ".join(DIRECT_PORTS)
             self.note(PORT_DTYPE.broken(port.at, name=port.name, found=found, expected=expected))
 
-    def finished(self) -> Graph:
+    def build_graph(self) -> Graph:
         """Return the graph of what the function returns and writes."""
         outputs: dict[str, Tensor] = {}
         for reference in self.function.outputs:

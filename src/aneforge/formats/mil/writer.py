@@ -192,7 +192,7 @@ class FunctionWriter:
             arguments[name] = self.const(literal, f"{base}_{name}") if stands_alone(literal) else literal
         op, arguments = self.as_in_mil(node, base, arguments)
         if self.for_package:
-            arguments = {name: self.named(value, f"{base}_{name}") for name, value in arguments.items()}
+            arguments = {name: self.name_of(value, f"{base}_{name}") for name, value in arguments.items()}
         results = [(result_type(node, kind), name) for kind, name in zip(node.types, names, strict=True)]
         references = self.add(results, op, arguments, names[0] if len(names) == 1 else base)
         self.values.update({(node, index): reference for index, reference in enumerate(references)})
@@ -287,10 +287,10 @@ class FunctionWriter:
         zero = Literal(ValueType(kind.dtype), MINUS_ZERO)
         return self.add([(kind, self.namer.new(hint))], "add", {"x": blocks, "y": zero})[0]
 
-    def named(self, value: Value, hint: str) -> Value:
+    def name_of(self, value: Value, hint: str) -> Value:
         """Return a value by name: a literal becomes a const."""
         if isinstance(value, Tuple):
-            return Tuple(tuple(self.named(item, hint) for item in value.items))
+            return Tuple(tuple(self.name_of(item, hint) for item in value.items))
         return self.const(value, hint) if isinstance(value, Literal) else value
 
     def const(self, value: Literal | Blob, hint: str) -> Reference:

@@ -153,7 +153,7 @@ class Draft:
 
     def network(self, name: str, outputs: Sequence[Port], payload: Payload) -> tuple[Network, Procedure]:
         """Return the network and the procedure that runs it; what no output needs is left out."""
-        needed = self.needed(port.symbol for port in outputs)
+        needed = self.needed_symbols(port.symbol for port in outputs)
         names = self.names(needed, outputs)
         units: list[Unit] = []
         constants: list[ConstantEntry] = []
@@ -180,7 +180,7 @@ class Draft:
         network = Network(name, tuple(units), tuple(shown), tuple(constants), files or (EMPTY_FILE,))
         return network, procedure
 
-    def needed(self, outputs: Iterable[int]) -> list[int]:
+    def needed_symbols(self, outputs: Iterable[int]) -> list[int]:
         """Return the symbols that outputs need, in the order in which they were made; inputs are always needed."""
         found = {place for place, entry in enumerate(self.entries) if isinstance(entry, DraftInput)}
         stack = list(outputs)

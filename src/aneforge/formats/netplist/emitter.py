@@ -165,7 +165,7 @@ class Emitter:
         if isinstance(value, Known):
             return self.constant(value, wanted)
         if isinstance(value, Places):
-            return self.place(value.made(self.stored_type(value)), axes)
+            return self.place(value.write_as(self.stored_type(value)), axes)
         if isinstance(value, Truncated):
             raise self.refuse(
                 "no layer cuts numbers towards zero",

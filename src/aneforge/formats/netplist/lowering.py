@@ -102,13 +102,13 @@ class Lowering:
 
     def run(self, changes: list[Change]) -> list[Port]:
         """Write everything that the outputs need, and return the outputs."""
-        needed = self.needed()
+        needed = self.needed_nodes()
         for node in (*self.inputs, *self.graph.nodes):
             if node in needed and (node, 0) not in self.held:
                 self.write(node)
         return self.ports(changes)
 
-    def needed(self) -> set[Node]:
+    def needed_nodes(self) -> set[Node]:
         """Return the nodes that are written: inputs, and what outputs need once patterns are one layer."""
         found = {output.node for output in self.graph.outputs.values()} | set(self.inputs)
         for node in reversed(self.graph.nodes):

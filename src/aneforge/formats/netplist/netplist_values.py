@@ -124,7 +124,7 @@ class Places:
     shape: tuple[int, ...]
     dtype: str
 
-    def made(self, stored: str) -> Placed | Reshaped:
+    def write_as(self, stored: str) -> Placed | Reshaped:
         """Write them in an element type of the description."""
         return self.source(stored).reshaped(self.shape)
 

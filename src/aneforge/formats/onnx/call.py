@@ -96,11 +96,11 @@ class Call(Operands[int]):
 
     # Inputs.
 
-    def held(self, key: int) -> Held | None:
+    def held_at(self, key: int) -> Held | None:
         """Return an input of any kind; None where it is left out."""
         return self.inputs[key] if key < len(self.inputs) else None
 
-    def named(self, key: int) -> str:
+    def describe_key(self, key: int) -> str:
         """Return how a message names an input."""
         return f"input {key}"
 

@@ -227,7 +227,7 @@ class Emitter:
             return self.constant(np.full(kind.shape, value, meaning_dtype(dtype)), dtype)
         return self.apply("fill", {}, shape=kind.shape, value=float(value), dtype=dtype)
 
-    def kept(self, constant: Constant) -> Tensor:
+    def output_of(self, constant: Constant) -> Tensor:
         """Return a constant as a result of the graph."""
         return Tensor(new_node(find_op("identity"), {"x": constant}, {}, self.location))
 

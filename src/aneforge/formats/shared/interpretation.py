@@ -140,7 +140,7 @@ class Interpreter(ABC):
         if isinstance(held, Output):
             return held
         if isinstance(held, Constant):
-            return self.emitter().kept(held)
+            return self.emitter().output_of(held)
         if not isinstance(held, Lost):
             self.gather(self.no_tensor(name, held))
         return None

@@ -25,11 +25,11 @@ class Operands(ABC, Generic[Key]):
     __slots__ = ()
 
     @abstractmethod
-    def held(self, key: Key) -> object:
+    def held_at(self, key: Key) -> object:
         """Return an operand of any kind; None where it is left out."""
 
     @abstractmethod
-    def named(self, key: Key) -> str:
+    def describe_key(self, key: Key) -> str:
         """Return how a message names an operand."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Operands(ABC, Generic[Key]):
         Raises:
             GraphError: It is something else; the format may have a reason for it.
         """
-        found = self.held(key)
+        found = self.held_at(key)
         if found is None or isinstance(found, Output | Constant):
             return found
         raise self.no_tensor(key, found)
@@ -59,7 +59,7 @@ class Operands(ABC, Generic[Key]):
         """
         found = self.optional(key)
         if found is None:
-            raise GraphError(f"{self.named(key)} is missing")
+            raise GraphError(f"{self.describe_key(key)} is missing")
         return found
 
     def expect_known(self, key: Key, what: str) -> Array:

@@ -54,11 +54,11 @@ class Call(Operands[str]):
         """Return whether an argument is given, and not as None."""
         return self.arguments.get(name) is not None
 
-    def held(self, key: str) -> Held:
+    def held_at(self, key: str) -> Held:
         """Return an argument of any kind; None where it is left out."""
         return self.arguments.get(key)
 
-    def named(self, key: str) -> str:
+    def describe_key(self, key: str) -> str:
         """Return how a message names an argument."""
         return f"argument {key!r}"
 

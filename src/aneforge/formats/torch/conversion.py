@@ -123,7 +123,7 @@ class Reading:
             feeds[name] = placeholder(port.input, bound[port.input.name], self.read.file)
         self.interpreter.allow_growth(feeds.values())
         results = self.interpreter.run(self.program.graph_module, [feeds.get(node.name, LOST) for node in nodes])
-        return self.finished(results, states)
+        return self.build_results(results, states)
 
     def described(self, specs: Sequence[InputSpec], nodes: Sequence[torch.fx.Node]) -> dict[str, Described]:
         """Return the tensors that a caller gives, by the names of their nodes; others are findings or plain numbers."""
@@ -164,10 +164,10 @@ class Reading:
             elif spec.kind not in STORED:
                 self.gather(node.name, "input", Reason.FORM, f"it is a {spec.kind.name.lower()}", "")
             else:
-                found[node.name] = self.placed(str(spec.target), node.name, written, shared, states)
+                found[node.name] = self.value_of_tensor(str(spec.target), node.name, written, shared, states)
         return found
 
-    def placed(
+    def value_of_tensor(
         self,
         name: str,
         node: str,
@@ -202,7 +202,7 @@ class Reading:
 
     # What comes out.
 
-    def finished(
+    def build_results(
         self, results: Sequence[Held], states: Mapping[str, Tensor]
     ) -> tuple[dict[str, Output], dict[str, Output]]:
         """Return the outputs and what is written to states."""

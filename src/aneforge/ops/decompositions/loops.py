@@ -66,11 +66,11 @@ def iterations(  # noqa: PLR0913 - the operands and attributes of the operation
         for place, (row, axis, back) in enumerate(zip(rows, along, backward or (False,) * len(rows), strict=True))
         if f"row{place}" in body.inputs
     }
-    always = named("fixed", fixed)
+    always = name_terms("fixed", fixed)
     given: list[tuple[Term, ...]] = []
     for iteration in range(count):
         results = run_iteration(
-            to, body, {**always, **named("state", states), **{name: at(iteration) for name, at in sliced.items()}}
+            to, body, {**always, **name_terms("state", states), **{name: at(iteration) for name, at in sliced.items()}}
         )
         states = results[: len(states)]
         given.append(results[len(states) :])
@@ -96,7 +96,7 @@ def operation_count(body: Body) -> int:
     return count
 
 
-def named(what: str, terms: Sequence[Term]) -> dict[str, Term]:
+def name_terms(what: str, terms: Sequence[Term]) -> dict[str, Term]:
     """Return terms by the names under which a body reads them."""
     return {f"{what}{place}": term for place, term in enumerate(terms)}
 

@@ -51,7 +51,7 @@ def one_hot(
     return here.select(*(to.constant(np.asarray(value), dtype) for value in (on_value, off_value)))
 
 
-def turned(to: Site, x: Term, lengths: Term, *, seq_axis: int, batch_axis: int) -> Term:
+def look_up_places(to: Site, x: Term, lengths: Term, *, seq_axis: int, batch_axis: int) -> Term:
     """Return the elements at the places from which they come, computed from the lengths."""
     rank = len(x.shape)
     along, batch = seq_axis % rank, batch_axis % rank
@@ -182,7 +182,7 @@ def placing(name: str, form: str, build: Callable[..., Term], *constants: str) -
 SCATTERED = "updates gathered to their places, and combined with data there"
 BAND = placing("mask", "x within a constant mask, else 0", band)
 EQUAL_PLACES = placing("equal", "on_value where the index equals the place, else off_value", one_hot)
-TURNED = placing("gather", "elements gathered along the axis", turned)
+TURNED = placing("gather", "elements gathered along the axis", look_up_places)
 SCATTER = placing("gather", SCATTERED, scatter, "indices")
 SCATTER_ND = placing("gather", SCATTERED, scatter_nd, "indices")
 SCATTER_ALONG_AXIS = placing("gather", SCATTERED, scatter_along_axis, "indices")

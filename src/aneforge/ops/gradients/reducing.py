@@ -23,7 +23,7 @@ SMALLEST = 2.0**-24
 """The smallest number of fp16: a length of 0 divides by it, and zeros stay zeros."""
 
 
-def kept(g: Term, x: Term, axes: Sequence[int] | None) -> Term:
+def with_reduced_axes(g: Term, x: Term, axes: Sequence[int] | None) -> Term:
     """Return what comes back to a reduction, or its result, with the axes of x."""
     return with_axes(g, x, axes_of(len(x.shape), axes))
 
@@ -35,17 +35,19 @@ def count_of(x: Term, axes: Sequence[int] | None) -> int:
 
 def total(_: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **__: object) -> Term:
     """Return g, repeated."""
-    return spread(kept(g, x, axes), x.shape)
+    return spread(with_reduced_axes(g, x, axes), x.shape)
 
 
 def mean(_: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **__: object) -> Term:
     """Return g / n, repeated."""
-    return spread(kept(g, x, axes) * (1 / count_of(x, axes)), x.shape)
+    return spread(with_reduced_axes(g, x, axes) * (1 / count_of(x, axes)), x.shape)
 
 
 def extreme(to: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **_: object) -> Term:
     """Return g where x is the extreme, in equal parts where several are."""
-    return share_among_equals(to, x, kept(to.outputs[0], x, axes), kept(g, x, axes), axes_of(len(x.shape), axes))
+    return share_among_equals(
+        to, x, with_reduced_axes(to.outputs[0], x, axes), with_reduced_axes(g, x, axes), axes_of(len(x.shape), axes)
+    )
 
 
 def share_among_equals(to: Site, x: Term, extreme: Term, g: Term, axes: tuple[int, ...]) -> Term:
@@ -57,34 +59,34 @@ def share_among_equals(to: Site, x: Term, extreme: Term, g: Term, axes: tuple[in
 
 def absolute_sum(_: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **__: object) -> Term:
     """Return sign(x) · g."""
-    return x.sign() * kept(g, x, axes)
+    return x.sign() * with_reduced_axes(g, x, axes)
 
 
 def length(to: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **_: object) -> Term:
     """Return x / y · g."""
-    return x / kept(to.outputs[0], x, axes).threshold(alpha=SMALLEST) * kept(g, x, axes)
+    return x / with_reduced_axes(to.outputs[0], x, axes).threshold(alpha=SMALLEST) * with_reduced_axes(g, x, axes)
 
 
 def logarithm_of_sum(_: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **__: object) -> Term:
     """Return g / Σ x, repeated."""
     places = axes_of(len(x.shape), axes)
-    return spread(kept(g, x, axes) / x.reduce_sum(axes=places, keep_dims=True), x.shape)
+    return spread(with_reduced_axes(g, x, axes) / x.reduce_sum(axes=places, keep_dims=True), x.shape)
 
 
 def logarithm_of_exponentials(to: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **_: object) -> Term:
     """Return g · e^(x − y)."""
-    return (x - kept(to.outputs[0], x, axes)).exp() * kept(g, x, axes)
+    return (x - with_reduced_axes(to.outputs[0], x, axes)).exp() * with_reduced_axes(g, x, axes)
 
 
 def sum_of_squares(_: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **__: object) -> Term:
     """Return 2 · x · g."""
-    return x * kept(g, x, axes) * 2.0
+    return x * with_reduced_axes(g, x, axes) * 2.0
 
 
 def square_of_sum(_: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **__: object) -> Term:
     """Return 2 · Σ x · g, repeated."""
     summed = x.reduce_sum(axes=axes_of(len(x.shape), axes), keep_dims=True)
-    return spread(kept(g, x, axes) * summed * 2.0, x.shape)
+    return spread(with_reduced_axes(g, x, axes) * summed * 2.0, x.shape)
 
 
 def product(to: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None, **_: object) -> Term:
@@ -99,7 +101,7 @@ def product(to: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None,
     ones = to.constant(np.ones((rows, count, count)), x.dtype)
     rest = own.select(ones, square).reduce_prod(axes=(2,), keep_dims=False)
     back = rest.reshape(shape=moved.shape).transpose(perm=tuple(order.index(axis) for axis in range(len(order))))
-    return back * kept(g, x, axes)
+    return back * with_reduced_axes(g, x, axes)
 
 
 def running_sum(_: GradientSite, g: Term, __: Term, *, axis: int, exclusive: bool, reverse: bool) -> Term:

@@ -347,7 +347,7 @@ def expect_updates(data: TensorType, updates: TensorType, wanted: Sequence[int],
     return data
 
 
-def written(data: Array, targets: Array, updates: Array, mode: str) -> Array:
+def write_updates(data: Array, targets: Array, updates: Array, mode: str) -> Array:
     """Combine data with updates at flat addresses, one update after another."""
     result = data.ravel().copy()
     if mode in COMBINED:
@@ -373,7 +373,7 @@ def scatter_type(
 
 def scatter(data: Array, indices: Array, updates: Array, *, axis: int, mode: str, **_: object) -> Array:
     """Write slices along an axis."""
-    return written(data, gather(addresses(data), indices, axis=axis, batch_dims=0), updates, mode)
+    return write_updates(data, gather(addresses(data), indices, axis=axis, batch_dims=0), updates, mode)
 
 
 def scatter_along_axis_type(
@@ -386,7 +386,7 @@ def scatter_along_axis_type(
 
 def scatter_along_axis(data: Array, indices: Array, updates: Array, *, axis: int, mode: str, **_: object) -> Array:
     """Write elements along an axis, in every row by its own indices."""
-    return written(data, gather_along_axis(addresses(data), indices, axis=axis), updates, mode)
+    return write_updates(data, gather_along_axis(addresses(data), indices, axis=axis), updates, mode)
 
 
 def scatter_nd_type(
@@ -398,7 +398,7 @@ def scatter_nd_type(
 
 def scatter_nd(data: Array, indices: Array, updates: Array, *, mode: str, **_: object) -> Array:
     """Write parts by coordinates."""
-    return written(data, gather_nd(addresses(data), indices, batch_dims=0), updates, mode)
+    return write_updates(data, gather_nd(addresses(data), indices, batch_dims=0), updates, mode)
 
 
 def draw_write(

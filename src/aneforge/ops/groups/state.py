@@ -37,7 +37,7 @@ def written_type(state: TensorType, data: TensorType) -> TensorType:
     return state
 
 
-def written(_: Array, data: Array) -> Array:
+def write_contents(_: Array, data: Array) -> Array:
     """Return the contents after the write; the old ones are gone."""
     return data
 
@@ -143,7 +143,7 @@ WRITE_STATE = Op(
     summary="data, which the state holds from then on",
     operands=(Operand("input", OperandKind.TENSOR), Operand("data")),
     infer=written_type,
-    meaning=written,
+    meaning=write_contents,
     sample=sample_write_state,
     movement=Movement(("data",)),
     opset="ios18",

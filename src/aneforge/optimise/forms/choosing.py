@@ -168,7 +168,7 @@ def draw_inputs(graph: Graph) -> dict[str, Array]:
     """Return inputs of moderate size that keep what they promise, the same on every machine."""
     random = np.random.default_rng(SEED)
 
-    def drawn(node: Node) -> Array:
+    def draw(node: Node) -> Array:
         kind, most = node.types[0], node.attributes["max_abs"]
         if not is_float(kind.dtype):
             return random.integers(0, 2, kind.shape).astype(numpy_dtype(kind.dtype))
@@ -177,7 +177,7 @@ def draw_inputs(graph: Graph) -> dict[str, Array]:
             values = np.clip(values, -float(most), float(most))
         return values.astype(np.float16).astype(np.float64)
 
-    return {name: drawn(node) for name, node in graph.inputs.items()}
+    return {name: draw(node) for name, node in graph.inputs.items()}
 
 
 def error_of(wanted: Mapping[str, Array], given: Mapping[str, Array]) -> float:

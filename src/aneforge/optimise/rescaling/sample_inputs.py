@@ -105,14 +105,14 @@ def draw_within(graph: Graph) -> dict[str, Array]:
     """Return drawn inputs of moderate size, none beyond what its input promises."""
     promises, random = read_promises(graph), np.random.default_rng(SEED)
 
-    def drawn(name: str, node: Node) -> Array:
+    def draw(name: str, node: Node) -> Array:
         kind = node.types[0]
         if not is_float(kind.dtype):
             return draw_integers(graph, node, random)
         most = promises.get(name, np.inf)
         return np.clip(random.standard_normal(kind.shape), -most, most)
 
-    return fit_inputs(graph, {name: drawn(name, node) for name, node in graph.inputs.items()})
+    return fit_inputs(graph, {name: draw(name, node) for name, node in graph.inputs.items()})
 
 
 def draw_integers(graph: Graph, node: Node, random: np.random.Generator) -> Array:
@@ -134,13 +134,13 @@ def draw_extremes(graph: Graph) -> dict[str, Array]:
     """Return inputs as large as is promised, or of four deviations. They show sizes; no errors are taken of them."""
     promises, random = read_promises(graph), np.random.default_rng(SEED)
 
-    def drawn(name: str, value: Array) -> Array:
+    def draw(name: str, value: Array) -> Array:
         if not is_float(graph.inputs[name].types[0].dtype):
             return value
         evenly = random.uniform(-1, 1, value.shape)
         return evenly / np.abs(evenly).max(initial=2.0**-24) * promises.get(name, LARGEST_DRAWN)
 
-    return fit_inputs(graph, {name: drawn(name, value) for name, value in draw_within(graph).items()})
+    return fit_inputs(graph, {name: draw(name, value) for name, value in draw_within(graph).items()})
 
 
 def redraw_samples(samples: Sequence[Sample], graph: Graph, count: int, seed: int) -> list[dict[str, Array]]:
@@ -153,7 +153,7 @@ def redraw_samples(samples: Sequence[Sample], graph: Graph, count: int, seed: in
     """
     random = np.random.default_rng(seed)
 
-    def drawn(name: str, node: Node, turn: int) -> Array:
+    def draw(name: str, node: Node, turn: int) -> Array:
         held = np.stack([np.asarray(sample[name]) for sample in samples])
         if not is_float(node.types[0].dtype):
             return held[int(random.integers(len(held)))]
@@ -161,7 +161,7 @@ def redraw_samples(samples: Sequence[Sample], graph: Graph, count: int, seed: in
         turns = [axis for axis in axes if is_uneven(held, axis)] or [None, *axes]
         return redraw_elements(held, turns[turn % len(turns)], random)
 
-    return [{name: drawn(name, node, turn) for name, node in graph.inputs.items()} for turn in range(count)]
+    return [{name: draw(name, node, turn) for name, node in graph.inputs.items()} for turn in range(count)]
 
 
 def find_channel_axes(held: Array) -> list[int]:

@@ -353,7 +353,7 @@ def emit_layer(layer: Layer, steps: Sequence[Step], homes: Homes, pool: Constant
     for step, last in zip(steps, [False] * (len(steps) - 1) + [True], strict=True):
         room = homes.room(step.scratch) if step.scratch else 0
         if last:
-            yield from step.emit(sources, homes.written(layer.result), pool, room)
+            yield from step.emit(sources, homes.written_surface(layer.result), pool, room)
             return
         between = homes.temporary(step.result)
         yield from step.emit(sources, between, pool, room)
@@ -426,7 +426,7 @@ class Homes:
         port = self._ports.get(self.root(value.name))
         return surface if port in self.inputs else replace(surface, access=Access.WRITTEN_BEFORE)
 
-    def written(self, value: Value) -> Surface:
+    def written_surface(self, value: Value) -> Surface:
         """Return the surface of a tensor that is written: room in scratch memory where it is not an output."""
         surface = self._surface(value)
         return surface if self.root(value.name) in self._ports else replace(surface, access=Access.WRITTEN_BEFORE)

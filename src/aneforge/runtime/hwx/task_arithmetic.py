@@ -270,7 +270,7 @@ class SoftwareComputer:
             found = extreme(read(rows), (2,), np.argmax, keep_dims=False)
         else:
             found = accumulate(read(rows), (2,), adder_of(self.target))[..., 0]
-        return planes(self.finished(found * work.factor + work.epsilon, work.function))
+        return planes(self.apply_function(found * work.factor + work.epsilon, work.function))
 
     def pair_reduced(self, work: PairReduction, values: list[Array]) -> Array:
         """Return the sum of a function of two sources."""
@@ -279,9 +279,9 @@ class SoftwareComputer:
         x, y = np.broadcast_arrays(x, y)
         terms = squares(x + y) if work.operation == "square of sum" else combine(work.operation, x, y)
         total = accumulate(rows_of(terms, work.order), (2,), adder_of(self.target))[..., 0]
-        return planes(self.finished(total * work.factor + work.epsilon, work.function))
+        return planes(self.apply_function(total * work.factor + work.epsilon, work.function))
 
-    def finished(self, total: Array, function: str) -> Array:
+    def apply_function(self, total: Array, function: str) -> Array:
         """Return a function of sums that were not rounded before."""
         return to_fp16(total) if function == "none" else table_of(FUNCTIONS[function], total)
 

@@ -123,7 +123,7 @@ def run_on_device(
         UnknownNameError: There is no such port.
         GraphError: A feed lacks an input or has one too many, a value does not fit its port, or a pair has two types.
     """
-    with program.used("execute_multi"):
+    with program.use("execute_multi"):
         ready: list[Mapping[str, Array]] = []
         for number, feed in enumerate(feeds):
             try:

@@ -90,7 +90,7 @@ def constant_product_tasks(
         raise HwxError(
             "ANE-EMIT-004: a product by a constant must fit the kernel memory of one task", seen=1 + len(more)
         )
-    named = surface_of(Extent(contracted, 1, rows), SCRATCH_BAR).named()
+    named = surface_of(Extent(contracted, 1, rows), SCRATCH_BAR).pair_surface()
     copy = transposing_copy(Extent(rows, 1, contracted), copied, source, CORES)
     first = Draft(
         {**copy.values, **result_values(named, KEPT)}, Join(leaves_on_chip=True, paired_after=True, copies=True)

@@ -218,7 +218,7 @@ def reduce_channels(
     """Return the tasks of a reduction over the channels of one row: exchanged with the columns, reduced, exchanged."""
     copied, place = places
     turned = Extent(extent.width, 1, extent.channels)
-    named = surface_of(turned, SCRATCH_BAR).named()
+    named = surface_of(turned, SCRATCH_BAR).pair_surface()
     copy = transposing_copy(extent, copied, source, extent.channels)
     first = Draft(
         {**copy.values, **result_values(named, KEPT)}, Join(leaves_on_chip=True, paired_after=True, copies=True)

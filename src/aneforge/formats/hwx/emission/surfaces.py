@@ -75,7 +75,7 @@ class Surface:
     access: Access = Access.MEMORY
     interleave: int = 1
 
-    def named(self) -> Surface:
+    def pair_surface(self) -> Surface:
         """Return the surface as a pair of tasks names it that passes results on chip."""
         return replace(self, access=Access.NAMED)
 

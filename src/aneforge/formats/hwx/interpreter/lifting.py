@@ -118,9 +118,9 @@ class GraphComputer:
             )
         if step.work == Copy(1.0, Bound.NONE):
             return sources[0]
-        return self.values.add(self.made(step, sources, kernel), step.result_shape)
+        return self.values.add(self.lift_step(step, sources, kernel), step.result_shape)
 
-    def made(self, step: Step, sources: tuple[Names, ...], kernel: Names | None) -> MadeValue:
+    def lift_step(self, step: Step, sources: tuple[Names, ...], kernel: Names | None) -> MadeValue:
         """Return what a step gives; what it cannot read is said when something needs the result."""
         try:
             if isinstance(step.work, Copy | Convolution | Sum | ChannelMaximum):

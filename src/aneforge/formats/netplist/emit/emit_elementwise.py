@@ -146,7 +146,7 @@ def cast_to(call: Call) -> Held:
     if dtype == "bool" and x.dtype == "fp16":
         return compare(to, "NotEqual", x, to.add_known(np.zeros((1,) * len(x.shape))), tuple(x.shape))
     if isinstance(x, Places):
-        return x.made("Float16") if dtype == "fp16" else replace(x, dtype=dtype)
+        return x.write_as("Float16") if dtype == "fp16" else replace(x, dtype=dtype)
     if x.dtype == "fp16" and dtype in WHOLE and isinstance(x, Placed | Reshaped):
         return Truncated(x, dtype)
     raise to.refuse(

@@ -75,20 +75,20 @@ def arg_extreme(layer: Layer) -> Value:
     layer.expect_one(Dim.DEPTH)
     op = "reduce_argmax" if mode.endswith("Max") else "reduce_argmin"
     if mode.startswith("Channel"):
-        return found(layer, op, layer.x, CHANNEL)
+        return build_places(layer, op, layer.x, CHANNEL)
     if layer.dims.width == 1:
-        return found(layer, op, layer.x, WIDTH - 1)
+        return build_places(layer, op, layer.x, WIDTH - 1)
     batch, channel, _, height, width = layer.dims.extents
-    return found(layer, op, layer.reshaped(layer.x, (batch, channel, 1, height * width)), WIDTH)
+    return build_places(layer, op, layer.reshaped(layer.x, (batch, channel, 1, height * width)), WIDTH)
 
 
 def global_arg_extreme(layer: Layer) -> Value:
     """Return the place of the extreme element along one dimension."""
     op = "reduce_argmax" if layer.params.text("Type") == "Max" else "reduce_argmin"
-    return found(layer, op, layer.x, layer.axis(layer.params.dim("Dimension")))
+    return build_places(layer, op, layer.x, layer.axis(layer.params.dim("Dimension")))
 
 
-def found(layer: Layer, op: str, x: Value, axis: int) -> Value:
+def build_places(layer: Layer, op: str, x: Value, axis: int) -> Value:
     """Return places along an axis, which stays with length 1, in the unit's element type."""
     dtype = "uint16" if layer.unit.output_type == "UInt16" else "int32"
     return layer.converted(layer.build(op, {"x": x}, axis=axis, keep_dims=True, output_dtype=dtype))

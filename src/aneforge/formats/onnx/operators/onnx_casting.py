@@ -32,7 +32,7 @@ def cast(call: Call) -> Value:
 @operator("CastLike", takes_all=True)
 def cast_like(call: Call) -> Value:
     """Convert a change to the element type of another tensor."""
-    like = call.held(1)
+    like = call.held_at(1)
     if isinstance(like, Foreign):
         raise UnsupportedNodeError(like.reason, f"its result is {like.what}")
     return cast_to(call, call.value(0), call.value(1).type.dtype)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @operator("Identity", takes_all=True)
 def identity(call: Call) -> Held:
     """Convert nothing: the result is the input."""
-    found = call.held(0)
+    found = call.held_at(0)
     return call.value(0) if found is None else found
 
 
