@@ -54,7 +54,7 @@ class Deferred:
 def decorate(cls: type, *, frozen: bool, slots: bool, eq: bool, described: bool, kw_only: bool) -> type:
     """Return a class as a dataclass; methods that it has itself stay."""
     own = cls.__dict__
-    later: dict[str, Callable[[type], Method]] = {"__init__": write_init}
+    later: dict[str, Callable[[type], Method]] = {} if "__init__" in own else {"__init__": write_init}
     now: dict[str, object] = dict(FROZEN) if frozen else {}
     if described and "__repr__" not in own:
         later["__repr__"] = write_repr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import aneforge as af
 from aneforge.compiler.ir.layer import Value
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels.library import using
-from aneforge.ops.constant import Constant, Dense, Folded, Int8Affine
+from aneforge.ops.constant import Constant, Dense, Folded, Int8Affine, Palette
 from kernel_checks import assert_same_bits, needs_kernels
 
 if TYPE_CHECKING:
@@ -121,31 +121,45 @@ def test_doubts_are_those_of_decoded_weights() -> None:
             assert [str(one.label) for one in runs[:1]] == [str(one.label) for one in runs[1:]]
 
 
-def test_parts_and_other_shapes_of_folded_weights_stay_encoded() -> None:
-    """A product that is cut, or becomes a convolution, has parts of the codes."""
-    graph = af.compressed(af.input((1, 2048), name="x").linear(weights(4096, 2048)), "int8", target=FOLDING).graph
-    program = af.build_program(graph, FOLDING)
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_parts_and_other_shapes_of_folded_weights_stay_encoded(mode: str) -> None:
+    """A product that is cut, or becomes a convolution, has parts of the codes in the same memory. Palettes stream."""
+    graph = af.compressed(af.input((1, 2048), name="x").linear(weights(4096, 2048)), mode, target=FOLDING, atol=1.0)
+    program = af.build_program(graph.graph, FOLDING)
     held = held_weights(program)
-    assert len(held) > 1
+    assert len(held) > (mode == "int8")
+    (whole,) = (codes_of(one) for node in graph.graph.nodes for _, one in node.values() if is_coded(one))
+    assert whole.nbytes == 4096 * 2048 * (8 if mode == "int8" else 4) // 8
     for one in held:
-        assert isinstance(one, Folded)
-        assert isinstance(one.stored, Int8Affine)
-        assert np.shares_memory(one.stored.quantized, first_stored(graph).quantized)
-        assert one == Dense(one.values)
+        assert isinstance(one, Folded) == (mode == "int8")
+        assert np.shares_memory(codes_of(one), whole)
+        assert not isinstance(one, Folded) or one == Dense(one.values)
 
 
-def first_stored(graph: af.Graph) -> Int8Affine:
-    return next(one for node in graph.nodes for _, one in node.values() if isinstance(one, Int8Affine))
+def is_coded(constant: object) -> TypeGuard[Int8Affine | Palette]:
+    return isinstance(constant, Int8Affine | Palette)
 
 
-def test_a_saved_program_has_folded_weights_in_their_encoding(tmp_path: Path) -> None:
-    model = af.compile(linear(af.input((2, WIDTH), name="x")), target=FOLDING, compress="int8")
+def codes_of(constant: Constant) -> Array:
+    """Return the bytes of the codes of a constant."""
+    stored = constant.stored if isinstance(constant, Folded) else constant
+    if isinstance(stored, Palette):
+        return stored.packed.stored
+    assert isinstance(stored, Int8Affine)
+    return stored.quantized
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.filterwarnings("ignore::aneforge.PrecisionWarning")
+def test_a_saved_program_has_weights_in_their_encoding(mode: str, tmp_path: Path) -> None:
+    model = af.compile(linear(af.input((2, WIDTH), name="x")), target=FOLDING, compress=mode)
     x = np.random.default_rng(0).standard_normal((2, WIDTH)).astype(np.float16)
     path = model.save(tmp_path / "net")
-    assert path.stat().st_size < 0.6 * OUTER * WIDTH * 2
+    assert path.stat().st_size < (0.6 if mode == "int8" else 0.3) * OUTER * WIDTH * 2
     found = af.load_program(path)
     (held,) = held_weights(found.program)
-    assert isinstance(held, Folded)
+    assert isinstance(held, Folded) == (mode == "int8")
+    assert not codes_of(held).flags.owndata  # they are where they are in the file
     assert str(found.program) == str(model.program)
     np.testing.assert_array_equal(np.asarray(found(x)), np.asarray(model(x)))
 

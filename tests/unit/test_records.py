@@ -176,6 +176,20 @@ def test_methods_are_written_when_they_are_first_asked_for() -> None:
     assert {name for name, value in vars(made).items() if isinstance(value, records.Deferred)} == later - {"__init__"}
 
 
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_a_constructor_of_its_own_stays(decorator: Decorator) -> None:
+    class Doubled:
+        value: int
+
+        def __init__(self, half: int) -> None:
+            object.__setattr__(self, "value", 2 * half)
+
+    made = decorator(frozen=True)(Doubled)
+    assert made(2) != made(3)
+    assert made(2).value == 4
+    assert repr(made(2)).endswith("(value=4)")
+
+
 def test_the_package_uses_no_other_decorator(repository: Path) -> None:
     """One that is forgotten costs half a millisecond in every process, which nobody would see."""
     package = repository / "src" / "aneforge"

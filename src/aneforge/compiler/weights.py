@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aneforge.arrays import np
 from aneforge.ops.constant import Blockwise, Constant, Dense, Folded, Int8Affine, Palette, Sparse
@@ -35,11 +35,11 @@ def matrix_transposed(weight: Constant) -> Constant:
     """Return a matrix with its axes exchanged."""
     if isinstance(weight, Declared):
         return weight.transpose((1, 0))
-    return rearrange(weight, np.transpose, lambda axis: 1 - axis)
+    return rearrange(weight, lambda array: array.T, lambda axis: 1 - axis)
 
 
-def rearrange(weight: Constant, change: Callable[[Array], Array], moved: Callable[[int], int]) -> Constant:
-    """Return a weight whose stored arrays were changed alike; `moved` says where an axis goes."""
+def rearrange(weight: Constant, change: Callable[[Any], Any], moved: Callable[[int], int]) -> Constant:
+    """Return a weight whose stored arrays were changed alike, packed ones too; `moved` says where an axis goes."""
 
     def stored(array: Array) -> Array:
         return np.ascontiguousarray(change(array))
@@ -50,7 +50,7 @@ def rearrange(weight: Constant, change: Callable[[Array], Array], moved: Callabl
         case Int8Affine():
             return Int8Affine(stored(weight.quantized), weight.scale, weight.zero_point, moved(weight.axis))
         case Palette():
-            return Palette(stored(weight.indices), weight.table, weight.bits)
+            return Palette(change(weight.packed), weight.table, weight.bits)
         case Sparse():
             mask = stored(weight.mask)
             return Sparse(mask, stored(weight.dense())[mask])

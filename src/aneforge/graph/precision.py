@@ -19,7 +19,7 @@ from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
 from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.composed import Composed
-from aneforge.ops.constant import Constant, Dense, dtype_name
+from aneforge.ops.constant import Constant, Dense, Palette, dtype_name
 from aneforge.ops.declared import Declared
 from aneforge.ops.signature import AttributeKind
 from aneforge.ops.types import DTYPES, TensorType, is_float, numpy_dtype, value_range
@@ -289,7 +289,10 @@ def encode_as(constant: Constant, becomes: Mapping[str, str]) -> Constant | None
     }
     if not parts or not all(within(part, dtype) for part, dtype in parts.values()):
         return None
-    return replace(constant, **{name: part.astype(numpy_dtype(dtype)) for name, (part, dtype) in parts.items()})  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType] - every encoding is a dataclass of its parts
+    made = {name: part.astype(numpy_dtype(dtype)) for name, (part, dtype) in parts.items()}
+    if isinstance(constant, Palette):
+        return constant.with_table(made["table"])
+    return replace(constant, **made)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType] - every other encoding is a dataclass of its parts
 
 
 def is_idle(source: Tensor, dtype: object) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.arrays import np
 from aneforge.ops.constant import Constant, Dense, stored_bytes, wide_values
+from aneforge.ops.packing import Packed
 from aneforge.ops.table import find_op
 from aneforge.ops.types import numpy_dtype
 from aneforge.records import dataclass
@@ -103,13 +104,17 @@ class Composed(Constant):
     @property
     def parts(self) -> Mapping[str, Array]:
         """The arrays that are stored; those of a compressed operand have its name and encoding before their own."""
+        return {name: part.stored if isinstance(part, Packed) else part for name, part in self.content().items()}
+
+    def content(self) -> Mapping[str, Array | Packed]:
+        """Return what `digest` is of."""
         recipe = self.recipe
-        found: dict[str, Array] = {}
+        found: dict[str, Array | Packed] = {}
         for name, operand in recipe.operands.items():
             if isinstance(operand, Dense):
                 found[name] = operand.values
             else:
-                found |= {f"{name}:{operand.encoding}.{key}": part for key, part in operand.parts.items()}
+                found |= {f"{name}:{operand.encoding}.{key}": part for key, part in operand.content().items()}
         numbers = {"bits": recipe.bits, "index": self.index}
         if recipe.vector_axis is not None:
             numbers["vector_axis"] = recipe.vector_axis

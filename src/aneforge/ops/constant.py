@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, cast
 from weakref import WeakValueDictionary
@@ -20,12 +21,13 @@ from weakref import WeakValueDictionary
 from aneforge.arrays import np
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.packing import Packed, count_packed_bytes
 from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_float, is_integer, numpy_dtypes
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["Blockwise", "Constant", "Dense", "Folded", "Int8Affine", "Palette", "Sparse", "shared_dense", "wide_values"]
 
@@ -80,12 +82,21 @@ class Constant(ABC):
         import hashlib  # noqa: PLC0415 - it loads a library of cryptography, and a check needs none
 
         state = hashlib.sha256(f"{self.encoding} {self.type}".encode())
-        for name, part in self.parts.items():
-            # NumPy's code for a type is the same for all types of one size that are not NumPy's own.
-            code = part.dtype.str if part.dtype.isbuiltin == 1 else part.dtype.name
+        for name, part in self.content().items():
+            if isinstance(part, Packed):
+                code, runs = np.dtype(np.uint8).str, part.runs()
+            else:
+                # NumPy's code for a type is the same for all types of one size that are not NumPy's own.
+                code = part.dtype.str if part.dtype.isbuiltin == 1 else part.dtype.name
+                runs: Iterable[Array] = (np.ascontiguousarray(part).reshape(-1).view(np.uint8),)
             state.update(f" {name} {code} {part.shape} ".encode())
-            state.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+            for run in runs:
+                state.update(run.data)
         return state.hexdigest()
+
+    def content(self) -> Mapping[str, Array | Packed]:
+        """Return what `digest` is of: the arrays that are stored, where elements of a few bits count as bytes."""
+        return self.parts
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and self.digest == other.digest
@@ -325,6 +336,13 @@ class Int8Affine(Constant):
         return reshape_along(real, self.quantized.ndim, self.axis) if real.size > 1 else real.reshape(())
 
 
+def largest_index(indices: Array | Packed, entries: int) -> int:
+    """Return the largest index into so many entries; 0 where their width allows no index past them."""
+    if not isinstance(indices, Packed):
+        return int(indices.max()) if indices.size else 0
+    return 0 if entries == 1 << indices.bits else max((int(run.max()) for run in indices.runs()), default=0)
+
+
 @dataclass(frozen=True, eq=False)
 class Palette(Constant):
     """Indices of a few bits into a table of values.
@@ -334,34 +352,56 @@ class Palette(Constant):
     ([[0.0, 2.0, 2.0]], 34)
     """
 
-    indices: Array
-    """One unsigned byte per element, here unpacked; stored they take `bits` each."""
-    table: Array
-    bits: int
+    packed: Packed = field(init=False)
+    """The indices, of `bits` each."""
+    table: Array = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._freeze("indices", "table")
-        if self.bits not in PALETTE_BITS:
-            raise GraphError(
-                "a palette has no such index width", seen=self.bits, limit=", ".join(map(str, PALETTE_BITS))
-            )
-        if self.indices.dtype != np.uint8:
-            raise GraphError("palette indices are not uint8", seen=str(self.indices.dtype))
+    def __init__(self, indices: Array | Packed, table: Array, bits: int) -> None:
+        """Hold indices of one byte each, or of so many bits already."""
+        if bits not in PALETTE_BITS:
+            raise GraphError("a palette has no such index width", seen=bits, limit=", ".join(map(str, PALETTE_BITS)))
+        object.__setattr__(self, "table", table)
+        self._freeze("table")
+        given = indices if isinstance(indices, Packed) else expect_array(indices, "indices")
+        if isinstance(given, Packed) and given.bits != bits:
+            raise GraphError("palette indices have another width", seen=given.bits, limit=bits)
+        if not isinstance(given, Packed) and given.dtype != np.uint8:
+            raise GraphError("palette indices are not uint8", seen=str(given.dtype))
         if not self.table.size:
             raise GraphError("the palette is empty", seen=self.table.shape, limit="one value or more")
-        if self.table.ndim != 1 or self.table.size > 1 << self.bits:
-            raise GraphError("the palette is too long for its indices", seen=self.table.shape, limit=1 << self.bits)
-        if self.indices.size and int(self.indices.max()) >= self.table.size:
-            raise GraphError("an index is past the palette", seen=int(self.indices.max()), limit=self.table.size - 1)
+        if self.table.ndim != 1 or self.table.size > 1 << bits:
+            raise GraphError("the palette is too long for its indices", seen=self.table.shape, limit=1 << bits)
+        largest = largest_index(given, self.table.size)
+        if largest >= self.table.size:
+            raise GraphError("an index is past the palette", seen=largest, limit=self.table.size - 1)
+        object.__setattr__(self, "packed", given if isinstance(given, Packed) else Packed.of(given, bits))
+
+    @property
+    def bits(self) -> int:
+        """How many bits an index takes."""
+        return self.packed.bits
+
+    @property
+    def indices(self) -> Array:
+        """One unsigned byte per element: unpacked for whoever asks, and held packed."""
+        return self.packed.unpacked()
+
+    def with_table(self, table: Array) -> Self:
+        """Return the palette of the same indices into another table."""
+        return type(self)(self.packed, table, self.bits)
 
     def _type(self) -> TensorType:
         """Return what the constant stands for."""
-        return TensorType(tuple(self.indices.shape), dtype_name(self.table))
+        return TensorType(self.packed.shape, dtype_name(self.table))
 
     @property
     def parts(self) -> Mapping[str, Array]:
-        """The arrays that are stored."""
-        return {"indices": self.indices, "table": self.table, "bits": np.array(self.bits)}
+        """The arrays that are stored: indices as bytes without gaps."""
+        return {"indices": self.packed.stored, "table": self.table, "bits": np.array(self.bits)}
+
+    def content(self) -> Mapping[str, Array | Packed]:
+        """Return what `digest` is of: indices count as bytes in their shape."""
+        return {**self.parts, "indices": self.packed}
 
     @property
     def encoding(self) -> str:
@@ -371,11 +411,16 @@ class Palette(Constant):
     @property
     def nbytes(self) -> int:
         """Bytes in storage: the indices packed, and a full table."""
-        return (self.indices.size * self.bits + 7) // 8 + ((1 << self.bits) * bits(dtype_name(self.table)) + 7) // 8
+        return self.packed.stored.nbytes + count_packed_bytes(1 << self.bits, bits(dtype_name(self.table)))
 
     def dense(self) -> Array:
         """Return the values."""
-        return self.table[self.indices]
+        made = np.empty(self.packed.size, self.table.dtype)
+        place = 0
+        for run in self.packed.runs():
+            made[place : place + run.size] = self.table[run]
+            place += run.size
+        return made.reshape(self.packed.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aneforge.compiler.passes.constant_parts import constant_part
 from aneforge.engine import golden
 from aneforge.engine.kernels.codes import Coded, parts_of
 from aneforge.engine.kernels.library import using
 from aneforge.engine.kernels.matmul import matmul, matmul_total
 from aneforge.engine.kernels.prepared import PLAIN, After, ready_convolution, ready_matmul
-from aneforge.ops.constant import Blockwise, Folded, Int8Affine, Palette
+from aneforge.ops.constant import PALETTE_BITS, Blockwise, Folded, Int8Affine, Palette
 from kernel_checks import SPECIAL, assert_same_bits, biases, needs_kernels, on_every_path, tensors
 
 if TYPE_CHECKING:
@@ -116,6 +117,42 @@ def test_kernels_of_convolutions_are_decoded(path: str, data: st.DataObject, sha
     if coded is not None:
         with using(path=path):
             np.testing.assert_array_equal(np.asarray(coded).view(np.uint16), dense(constant).view(np.uint16))
+
+
+@on_every_path
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from(PALETTE_BITS), LENGTH, LENGTH)
+def test_codes_of_any_width_are_looked_up_from_any_place(
+    path: str, data: st.DataObject, bits: int, rows: int, columns: int
+) -> None:
+    """Lines that begin within a byte, some lines alone, parts along both axes, and the table's last entry."""
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    table = generator.integers(0, 1 << 16, data.draw(st.integers(1, 1 << bits))).astype(np.uint16)
+    indices = generator.integers(0, len(table), (rows, columns)).astype(np.uint8)
+    whole = Palette(indices, table.view(np.float16), bits)
+    first = data.draw(st.integers(0, rows - 1))
+    count = data.draw(st.integers(1, rows - first))
+    coded = Coded.of(whole)
+    assert coded is not None
+    with using(path=path):
+        found = coded.decoded_lines(first, count).view(np.uint16)
+        np.testing.assert_array_equal(found, table[indices[first : first + count]])
+        for axis in (0, 1):
+            begin = data.draw(st.integers(0, indices.shape[axis] - 1))
+            size = data.draw(st.integers(1, indices.shape[axis] - begin))
+            part = Coded.of(constant_part(whole, axis, begin, size))
+            assert part is not None
+            expected = table[np.take(indices, range(begin, begin + size), axis)]
+            np.testing.assert_array_equal(np.asarray(part).view(np.uint16), expected)
+
+
+@needs_kernels
+def test_a_palette_is_read_where_it_is_packed() -> None:
+    palette = Palette(np.zeros((6, 5), np.uint8), np.ones(1, np.float16), 4)
+    coded = Coded.of(palette)
+    assert coded is not None
+    assert coded.stored is palette.packed.stored
+    assert (coded.stored.nbytes, coded.seen.shape, coded.T.seen.shape) == (15, (6, 5), (5, 6))
 
 
 @on_every_path

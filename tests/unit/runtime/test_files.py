@@ -18,7 +18,7 @@ from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import ProgramFileError, RuntimeStateError
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.runtime.facts import ModelFacts
-from aneforge.runtime.saved import files, packing
+from aneforge.runtime.saved import files
 from aneforge.runtime.saved.records import (
     ConstantRecord,
     Header,
@@ -142,7 +142,7 @@ def test_every_constant_comes_back(constant: Constant) -> None:
     records: list[PartRecord] = []
     for one in part_records(constant, 0):
         body.extend(bytes(one.offset - len(body)))
-        body.extend(store_part(one, constant.parts[one.name]).tobytes())
+        body.extend(store_part(constant.parts[one.name]).tobytes())
         assert len(body) == one.offset + one.nbytes
         records.append(one)
     record = ConstantRecord("t1.weights", constant.encoding, tuple(records))
@@ -166,21 +166,11 @@ def test_indices_and_masks_take_the_bits_that_they_need(tmp_path: Path) -> None:
         assert np.array_equal(cast("af.Model", again)(sample), model(sample))
 
 
-@pytest.mark.parametrize("bits", range(1, 9))
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 1000])
-def test_packing(bits: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "AT_ONCE", 16)
-    elements = RANDOM.integers(0, 1 << bits, count).astype(np.uint8)
-    stored = packing.pack_bits(elements, bits)
-    assert stored.size == packing.count_packed_bytes(count, bits)
-    whole = sum(int(element) << (place * bits) for place, element in enumerate(elements))
-    assert int.from_bytes(stored.tobytes(), "little") == whole
-    assert np.array_equal(packing.unpack_bits(stored, bits, count), elements)
-
-
 def test_bits_behind_the_last_element_count_too() -> None:
     record = PartRecord("mask", "bool", (3,), 0, bits=1)
-    assert read_part(record, np.array([0b101], np.uint8)).tolist() == [True, False, True]
+    found = read_part(record, np.array([0b101], np.uint8))
+    assert isinstance(found, np.ndarray)
+    assert found.tolist() == [True, False, True]
     with pytest.raises(ProgramFileError, match="array 'mask': bits after its last element are set"):
         read_part(record, np.array([0b1101], np.uint8))
 

@@ -36,7 +36,7 @@ def constant_part(constant: Constant, axis: int, begin: int, size: int) -> Const
         case Folded():
             return Folded(constant_part(constant.stored, axis, begin, size))
         case Palette():
-            return Palette(take_part(constant.indices, axis, begin, size), constant.table, constant.bits)
+            return Palette(constant.packed.part(axis, begin, size), constant.table, constant.bits)
         case Sparse():
             return sparse_part(constant, axis, begin, size)
         case Blockwise():

@@ -195,7 +195,7 @@ def turn(left: Array, right: Weights, flags: Turned) -> tuple[Array, Weights]:
     """Return the operands of a matrix product as matrices."""
     if not isinstance(right, kernels.codes.Coded):
         return matrices(left, right, **flags)
-    return matrices(left, right.codes, **flags)[0], right.T if flags["transpose_y"] else right
+    return matrices(left, right.seen, **flags)[0], right.T if flags["transpose_y"] else right
 
 
 def sums_by_codes(

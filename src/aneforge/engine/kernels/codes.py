@@ -1,14 +1,15 @@
 """Weights that stay in their encoding: kernels decode the part of them that they multiply next, and nobody keeps it.
 
-They take a code of one byte for every number, and either scales that are finite, of fp16, with whole shifts, or a table
-of fp16: float32 holds every product then, and what is decoded has the bits of `dense()`, which is the rule. Other
-constants are decoded as a whole, once.
+They take a code of one byte for every number with finite scales of fp16 and whole shifts, so that float32 holds every
+product, or packed codes of one to eight bits into a table of fp16. What is decoded has the bits of `dense()`, which is
+the rule. Other constants are decoded as a whole, once.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,6 +42,7 @@ class Codes(ctypes.Structure):
 
     _fields_ = (
         ("codes", ctypes.c_void_p),
+        ("bits", ctypes.c_int64),
         ("by_step", ctypes.c_int64),
         ("lines", ctypes.c_int64),
         ("length", ctypes.c_int64),
@@ -96,8 +98,12 @@ class Coded:
     """
 
     constant: Constant
-    codes: Array
-    """A byte for every number, in the shape in which they are seen."""
+    stored: Array
+    """The bytes of the codes."""
+    bits: int
+    """How many bits each code takes of them."""
+    shape: tuple[int, ...]
+    """The shape in which the numbers are seen."""
     scaling: Scaling | None
     table: Array | None
     kind: str
@@ -118,35 +124,35 @@ class Coded:
                 codes, scale, shift = stored.quantized, laid[0], laid[1]
             case Blockwise() if stored.data.dtype.name in SIGNS:
                 codes, scale, shift = stored.data, stored.scale, stored.offset
-            case Palette() if stored.table.dtype == np.float16 and stored.indices.flags.c_contiguous:
-                return cls(stored, stored.indices, None, stored.table, "uint8")
+            case Palette() if stored.table.dtype == np.float16:
+                return cls(stored, stored.packed.stored, stored.bits, shape, None, stored.table, "uint8")
             case _:
                 return None
         scaling = None if scale is None else Scaling.of(shape, scale, shift)
         if scaling is None or not codes.flags.c_contiguous:
             return None
-        return cls(stored, codes.view(np.uint8), scaling, None, codes.dtype.name)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape in which it is seen."""
-        return self.codes.shape
+        return cls(stored, codes.view(np.uint8), 8, shape, scaling, None, codes.dtype.name)
 
     @property
     def ndim(self) -> int:
         """How many axes it has."""
-        return self.codes.ndim
+        return len(self.shape)
+
+    @cached_property
+    def seen(self) -> Array:
+        """An array of its shape that takes no memory, for those who look at shapes."""
+        return np.broadcast_to(np.uint8(0), self.shape)
 
     @cached_property
     def T(self) -> Self:  # noqa: N802 - as arrays have it
         """A matrix with rows and columns exchanged."""
-        return type(self)(self.constant, self.codes.T, self.scaling, self.table, self.kind, not self.turned)
+        return replace(self, shape=self.shape[::-1], turned=not self.turned)
 
     @cached_property
     def lines(self) -> tuple[int, int]:
         """How many lines there are, and how many codes each has."""
-        count = self.codes.shape[1 if self.turned else 0]
-        return count, self.codes.size // count
+        count = self.shape[1 if self.turned else 0]
+        return count, math.prod(self.shape) // count
 
     @cached_property
     def of_rows(self) -> Codes:
@@ -162,7 +168,8 @@ class Coded:
         """Return what the kernels take."""
         count, length = self.lines
         mask, sign = SIGNS[self.kind]
-        given = Codes(codes=address(self.codes), by_step=by_step, lines=count, length=length, mask=mask, sign=sign)
+        given = Codes(codes=address(self.stored), bits=self.bits, by_step=by_step, lines=count, length=length)
+        given.mask, given.sign = mask, sign
         if self.table is not None:
             given.table, given.entries = address(self.table), self.table.size
         if self.scaling is not None:

@@ -36,7 +36,7 @@ __all__ = [
     "using",
 ]
 
-INTERFACE = 10
+INTERFACE = 11
 """Number of the C interface (`ANEFORGE_INTERFACE` of kernels.h) that this module speaks."""
 SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, ".so"))

@@ -182,7 +182,7 @@ def fitting_bias(bias: Array, shape: tuple[int, ...]) -> Array:
 def multiply(left: Array, right: Weights, bias: Array | None, out: Array) -> None:
     """Multiply the matrices of a batch into `out`, which is contiguous; int8 where the operands are."""
     codes = right.of_columns if isinstance(right, Coded) else None
-    right = right.codes if isinstance(right, Coded) else right
+    right = right.seen if isinstance(right, Coded) else right
     if left.ndim == 1:
         left, out = left[None], out[..., None, :]
         bias = bias[..., None, :] if bias is not None and bias.ndim else bias

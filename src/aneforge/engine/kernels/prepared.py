@@ -138,10 +138,9 @@ class Operand:
         self.known: tuple[Array, Bits, ctypes.c_void_p] | None = None
 
     def find(self, given: Weights) -> tuple[Array, ctypes.c_void_p]:
-        """Return the bits, side by side where they are given a shape, and their address; or codes, which are."""
+        """Return the bits, side by side where they are given a shape, and their address; of codes the shape alone."""
         if isinstance(given, Coded):
-            codes = given.codes if self.shape is None else given.codes.reshape(self.shape)
-            return codes, address(codes)
+            return given.seen if self.shape is None else given.seen.reshape(self.shape), address(given.stored)
         known = self.known
         if known is None or known[0] is not given:
             bits = bits_of(self.operation, given)

@@ -26,6 +26,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.mil.elements import count_packed_bytes, element_bits, pack, unpack
+from aneforge.ops.packing import Packed
 from aneforge.records import dataclass
 
 if TYPE_CHECKING:
@@ -207,15 +208,15 @@ class BlobWriter:
 
     alignment: int = 1
     """Descriptors begin at multiples of it: 1 as ANEForge writes them, 64 as coremltools does."""
-    parts: list[tuple[BlobEntry, Array]] = field(default_factory=list[tuple[BlobEntry, "Array"]])
+    parts: list[tuple[BlobEntry, Array | Packed]] = field(default_factory=list[tuple[BlobEntry, "Array | Packed"]])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the whole file as it is."""
         return self.parts[-1][0].end if self.parts else FIRST
 
-    def add(self, values: Array, dtype: str) -> int:
-        """Add an array and return the place of its descriptor.
+    def add(self, values: Array | Packed, dtype: str) -> int:
+        """Add an array, or elements that are packed already, and return the place of its descriptor.
 
         >>> BlobWriter().add(np.zeros(3, np.float16), "fp16")
         64
@@ -239,7 +240,7 @@ class BlobWriter:
         for entry, values in self.parts:
             file.write(bytes(entry.offset - position))
             file.write(DESCRIPTOR.pack(MARK, CODES[entry.dtype], entry.nbytes, entry.start, entry.padding_bits))
-            file.write(pack(values, entry.dtype).data)
+            file.write((values.stored if isinstance(values, Packed) else pack(values, entry.dtype)).data)
             position = entry.end
 
     def tobytes(self) -> bytes:

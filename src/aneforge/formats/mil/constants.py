@@ -20,6 +20,7 @@ from aneforge.formats.mil.literals import array_of, array_text, quote_text
 from aneforge.formats.mil.syntax import Blob, Literal, ValueType
 from aneforge.ops.composed import INDICES, is_mask
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.packing import Packed
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -52,14 +53,23 @@ class ConstantForms:
         self.offsets: dict[tuple[int | bytes, str], int] = {}
         """Where arrays are in the blob; functions of one program share them."""
 
-    def value(self, values: Array, dtype: str) -> Literal | Blob:
+    def value(self, values: Array | Packed, dtype: str) -> Literal | Blob:
         """Return an array as a value: a literal where no blob can hold it, or it is one number, else a reference."""
+        if isinstance(values, Packed) and not (values.shape and values.size):
+            values = values.unpacked()
         kind = ValueType(dtype, values.shape or None)
+        if isinstance(values, Packed):
+            return self.reference(values, kind)
         if not values.ndim or not values.size or dtype not in CODES:
             literal = Literal(kind, array_text(values, dtype))
             if values.ndim or dtype not in CODES or same_bytes(array_of(literal), values):
                 return literal
             kind = ValueType(dtype, ())  # a NaN whose bits a number in the text does not give
+        return self.reference(values, kind)
+
+    def reference(self, values: Array | Packed, kind: ValueType) -> Blob:
+        """Return where an array is in the blob, which has it once."""
+        dtype = kind.dtype
         # The blob holds the array, so that no other has its number.
         key = content_digest(values) if self.shared else id(values), dtype
         offset = self.offsets[key] = self.offsets[key] if key in self.offsets else self.blob.add(values, dtype)
@@ -104,7 +114,7 @@ class ConstantForms:
         if isinstance(constant, Sparse):
             mask = self.value(pack(constant.mask, "uint1"), "uint8")
             return SPARSE, {"mask": mask, "nonzero_data": self.stored(constant.nonzero), "shape": stated}
-        indices = self.value(pack(constant.indices, f"uint{constant.bits}"), "uint8")
+        indices = self.value(constant.packed.stored, "uint8")
         return PALETTE, {"indices": indices, "lut": self.stored(full_table(constant)), "shape": stated}
 
     def composed(self, recipe: Recipe, name: str) -> Literal | Blob:
@@ -129,9 +139,9 @@ class ConstantForms:
     def palette(self, constant: Palette) -> dict[str, Value]:
         """Return the indices and the table, which is as long as the indices reach."""
         table = full_table(constant)
-        shape = (*(1 for _ in constant.indices.shape), table.size, 1)
+        shape = (*(1 for _ in constant.type.shape), table.size, 1)
         return {
-            "indices": self.value(constant.indices, f"uint{constant.bits}"),
+            "indices": self.value(constant.packed, f"uint{constant.bits}"),
             "lut": self.stored(table.reshape(shape)),
         }
 
@@ -160,9 +170,12 @@ def full_table(constant: Palette) -> Array:
     return table
 
 
-def content_digest(values: Array) -> bytes:
+def content_digest(values: Array | Packed) -> bytes:
     """Return what distinguishes the elements of an array from others of their type."""
-    return hashlib.sha256(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data).digest()
+    state = hashlib.sha256()
+    for run in values.runs() if isinstance(values, Packed) else (np.ascontiguousarray(values),):
+        state.update(run.reshape(-1).view(np.uint8).data)
+    return state.digest()
 
 
 def same_bytes(one: Array, other: Array) -> bool:

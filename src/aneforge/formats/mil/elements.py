@@ -8,11 +8,11 @@ In storage numbers of less than a byte follow one another without gaps, the firs
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aneforge.ops.packing import pack_bits, unpack_bits
 from aneforge.ops.types import DTYPES, bits, is_integer, numpy_dtype
 
 if TYPE_CHECKING:
@@ -64,16 +64,8 @@ def pack(values: Array, dtype: str) -> Array:
     width = element_bits(dtype)
     if width >= 8:
         return flat.view(np.uint8)
-    group, each = group_of(width)
     numbers = (flat.astype(np.int8) if is_signed(dtype) else flat).astype(np.uint8) & ((1 << width) - 1)
-    numbers = np.concatenate([numbers, np.zeros(-numbers.size % each, np.uint8)])
-    words = np.zeros(numbers.size // each, np.uint32)
-    for place in range(each):
-        words |= numbers[place::each].astype(np.uint32) << (place * width)
-    stored = np.empty(words.size * group, np.uint8)
-    for place in range(group):
-        stored[place::group] = words >> (8 * place) & 0xFF
-    return stored[: count_packed_bytes(dtype, flat.size)]
+    return pack_bits(numbers, width)
 
 
 def unpack(stored: Array, dtype: str, count: int) -> Array:
@@ -85,29 +77,11 @@ def unpack(stored: Array, dtype: str, count: int) -> Array:
     width = element_bits(dtype)
     if width >= 8:
         return stored.view(array_dtype(dtype))
-    group, each = group_of(width)
-    padded = np.concatenate([stored, np.zeros(-stored.size % group, np.uint8)]) if stored.size % group else stored
-    words = np.zeros(padded.size // group, np.uint32)
-    for place in range(group):
-        words |= padded[place::group].astype(np.uint32) << (8 * place)
-    numbers = np.empty(words.size * each, np.uint8)
-    for place in range(each):
-        numbers[place::each] = words >> (place * width) & ((1 << width) - 1)
-    found = numbers[:count]
+    found = unpack_bits(stored, width, count)
     if is_signed(dtype):
         sign = 1 << (width - 1)
         found = (found.astype(np.int8) ^ sign) - sign  # the highest bit counts negative
     return found.astype(array_dtype(dtype))
-
-
-def group_of(width: int) -> tuple[int, int]:
-    """Return the fewest bytes that hold a whole count of elements of some bits, and that count.
-
-    >>> group_of(4), group_of(3), group_of(6)
-    ((1, 2), (3, 8), (3, 4))
-    """
-    group = math.lcm(width, 8) // 8
-    return group, group * 8 // width
 
 
 def is_signed(dtype: str) -> bool:

@@ -76,7 +76,7 @@ def scale_stored(constant: Constant, factors: Array, along: Array, axis: int) ->
             return None if scale is None else replace(constant, scale=scale)
         case Palette():
             table = scale_exactly(constant.table, factors)
-            return None if table is None else replace(constant, table=table)
+            return None if table is None else constant.with_table(table)
         case Sparse():
             every = np.broadcast_to(factors, (constant.mask.shape[axis],))
             values = scale_exactly(constant.nonzero, every[np.nonzero(constant.mask)[axis]])

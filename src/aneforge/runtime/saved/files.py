@@ -48,6 +48,7 @@ from aneforge.runtime.saved.records import (
     Span,
     SuppliedRecord,
     align,
+    array_of,
     constant_of,
     part_records,
     read_part,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.constant import Constant
+    from aneforge.ops.packing import Packed
     from aneforge.ops.types import Array
     from aneforge.optimise.compress.graphs import WeightReport
     from aneforge.runtime.saved.known_constants import KnownArrays
@@ -110,7 +112,7 @@ def write_content(file: BinaryIO, program: Program, facts: ModelFacts, known: Kn
     for held in made.constants:
         for record in (one for one in held.parts if one.known is None):
             pad(file)
-            file.write(content_of(store_part(record, stored_form(constants[held.symbol]).parts[record.name])))
+            file.write(content_of(store_part(stored_form(constants[held.symbol]).parts[record.name])))
 
 
 def content_of(array: Array) -> memoryview:
@@ -281,7 +283,7 @@ def program_of(header: Header, body: Array, known: KnownArrays) -> tuple[Program
     return program, facts
 
 
-def find_part(part: PartRecord, body: Array, known: KnownArrays) -> Array:
+def find_part(part: PartRecord, body: Array, known: KnownArrays) -> Array | Packed:
     """Return an array of a constant: from the file, or one that is known.
 
     Raises:
@@ -289,10 +291,10 @@ def find_part(part: PartRecord, body: Array, known: KnownArrays) -> Array:
     """
     if part.known is None:
         return read_part(part, body)
-    found = known.find(part.known, part.offset, part.dtype, part.shape)
+    found = known.find(part.known, part.offset, part.stored_bytes)
     if found is None:
         raise build_damaged_error(f"array {part.name!r} is not in it")
-    return found
+    return array_of(part, found)
 
 
 def of_chip(program: Program, key: str | None) -> Program:
@@ -316,6 +318,9 @@ def check_layout(header: Header, body: Array) -> None:
     Raises:
         ProgramFileError: They do not.
     """
+    for part in (one for record in header.constants for one in record.parts):
+        if part.bits != 8 and not (0 < part.bits < 8 and part.dtype in PACKED):
+            raise build_damaged_error(f"array {part.name!r} has elements of {part.bits} bits")
     end = header.text.nbytes
     if header.text.offset != 0 or not 0 <= end <= header.nbytes:
         raise build_damaged_error(
@@ -328,8 +333,6 @@ def check_layout(header: Header, body: Array) -> None:
             raise build_damaged_error(f"array {part.name!r} has the type {part.dtype} {list(part.shape)}")
         if part.offset != begin:
             raise build_damaged_error(f"wrong offset of array {part.name!r} (expected {begin}, got {part.offset})")
-        if part.bits != 8 and not (0 < part.bits < 8 and part.dtype in PACKED):
-            raise build_damaged_error(f"array {part.name!r} has elements of {part.bits} bits")
         if begin + part.nbytes > header.nbytes:
             raise build_damaged_error(f"array {part.name!r} passes the end")
         check_zeros(body[end:begin])

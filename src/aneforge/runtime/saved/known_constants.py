@@ -7,7 +7,6 @@ that the compiler made, such as encoded ones that it folded, are in the entry; p
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_right
 from functools import cached_property
@@ -17,7 +16,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from aneforge.ops.declared import Declared
-from aneforge.ops.types import numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +38,8 @@ class KnownArrays:
     >>> known = KnownArrays({"weights": whole})
     >>> known.place(whole[2:].reshape(2, 2)), known.place(whole.copy())
     (('weights', 2), None)
-    >>> known.find("weights", 2, "int8", (2, 2)).tolist(), known.find("weights", 4, "int8", (2, 2))
-    ([[2, 3], [4, 5]], None)
+    >>> known.find("weights", 2, 4).tolist(), known.find("weights", 4, 4)
+    ([2, 3, 4, 5], None)
     """
 
     def __init__(self, by_name: Mapping[str, Array], *, share: bool = True) -> None:
@@ -81,16 +79,15 @@ class KnownArrays:
         begin, end, name = self.places[number]
         return (name, start - begin) if start + array.nbytes <= end else None
 
-    def find(self, name: str, begin: int, dtype: str, shape: tuple[int, ...]) -> Array | None:
-        """Return what an array has from a byte on, None where there is no such array or it is too short.
+    def find(self, name: str, begin: int, length: int) -> Array | None:
+        """Return so many bytes that an array has from one on, None where there is no such array or it is too short.
 
         Whether its numbers are those that were written is for the hash of a constant to say.
         """
-        element, whole = numpy_dtype(dtype), self.by_name.get(name)
-        length = math.prod(shape) * element.itemsize
+        whole = self.by_name.get(name)
         if whole is None or not 0 <= begin <= whole.nbytes - length:
             return None
-        return whole.reshape(-1).view(np.uint8)[begin : begin + length].view(element).reshape(shape)
+        return whole.reshape(-1).view(np.uint8)[begin : begin + length]
 
 
 NOTHING_KNOWN = KnownArrays({}, share=False)

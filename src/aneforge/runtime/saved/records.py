@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from aneforge.errors import AneforgeError, ProgramFileError
 from aneforge.ops.constant import Blockwise, Dense, Folded, Int8Affine, Palette, Sparse
+from aneforge.ops.packing import Packed, count_packed_bytes, pack_bits
 from aneforge.ops.types import numpy_dtype, numpy_dtypes
 from aneforge.runtime.saved.known_constants import NOTHING_KNOWN
-from aneforge.runtime.saved.packing import count_packed_bytes, pack_bits, unpack_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +31,7 @@ __all__ = [
     "Span",
     "SuppliedRecord",
     "align",
+    "array_of",
     "constant_of",
     "part_records",
     "read_part",
@@ -64,11 +65,14 @@ class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_d
     """The name of an array that whoever reads the entry has (`known_constants`): `offset` is a place in that one."""
 
     @property
+    def stored_bytes(self) -> int:
+        """How long it is where it is."""
+        return count_packed_bytes(math.prod(self.shape) * numpy_dtype(self.dtype).itemsize, self.bits)
+
+    @property
     def nbytes(self) -> int:
         """How long it is in the file."""
-        if self.known is not None:
-            return 0
-        return count_packed_bytes(math.prod(self.shape) * numpy_dtype(self.dtype).itemsize, self.bits)
+        return 0 if self.known is not None else self.stored_bytes
 
 
 class ConstantRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
@@ -139,41 +143,49 @@ def align(place: int) -> int:
 
 def part_records(constant: Constant, offset: int, known: KnownArrays = NOTHING_KNOWN) -> Iterator[PartRecord]:
     """Return the records of a constant's arrays, put one after the other from a place on, but for those `known`."""
+    content = constant.content()
     for name, part in constant.parts.items():
+        whole = content[name]
+        shape, bits = whole.shape, whole.bits if isinstance(whole, Packed) else 8
         place = known.place(part)
         if place is not None:
-            yield PartRecord(name, DTYPE_NAMES[part.dtype], part.shape, place[1], known=place[0])
+            yield PartRecord(name, DTYPE_NAMES[part.dtype], shape, place[1], bits, known=place[0])
             continue
-        bits = 8
-        if isinstance(constant, Palette) and name == "indices":
-            bits = constant.bits
-        elif part.dtype == np.bool_:
-            bits = 1
-        record = PartRecord(name, DTYPE_NAMES[part.dtype], part.shape, align(offset), bits)
+        bits = 1 if part.dtype == np.bool_ else bits
+        record = PartRecord(name, DTYPE_NAMES[part.dtype], shape, align(offset), bits)
         offset = record.offset + record.nbytes
         yield record
 
 
-def store_part(record: PartRecord, array: Array) -> Array:
-    """Return an array as a file holds it."""
-    return np.ascontiguousarray(array) if record.bits == 8 else pack_bits(array, record.bits)
+def store_part(array: Array) -> Array:
+    """Return an array as a file holds it: booleans take a bit each, and indices are packed already."""
+    return pack_bits(array, 1) if array.dtype == np.bool_ else np.ascontiguousarray(array)
 
 
-def read_part(record: PartRecord, body: Array) -> Array:
-    """Return an array from the bytes after the header: read-only, and where it is unless it is packed.
+def read_part(record: PartRecord, body: Array) -> Array | Packed:
+    """Return an array from the bytes after the header, where it is unless it is of booleans.
 
     Raises:
         ProgramFileError: Bits are set that belong to no element.
     """
     # A plain array over the same memory: who reads constants need not know that it is mapped.
-    raw = np.asarray(body[record.offset : record.offset + record.nbytes])
-    if record.bits < 8:
-        try:
-            raw = unpack_bits(raw, record.bits, math.prod(record.shape))
-        except ValueError as error:
-            raise ProgramFileError(f"the file is damaged: array {record.name!r}: {error}") from None
-        raw.flags.writeable = False
-    return raw.view(numpy_dtype(record.dtype)).reshape(record.shape)
+    return array_of(record, np.asarray(body[record.offset : record.offset + record.nbytes]))
+
+
+def array_of(record: PartRecord, raw: Array) -> Array | Packed:
+    """Return an array from its bytes, read-only; one of indices stays packed.
+
+    Raises:
+        ProgramFileError: Bits are set that belong to no element.
+    """
+    dtype = numpy_dtype(record.dtype)
+    if record.bits == 8:
+        return raw.view(dtype).reshape(record.shape)
+    try:
+        packed = Packed(raw, record.shape, record.bits)
+    except ValueError as error:
+        raise ProgramFileError(f"the file is damaged: array {record.name!r}: {error}") from None
+    return packed.unpacked().view(dtype) if dtype == np.bool_ else packed
 
 
 def stored_form(constant: Constant) -> Constant:
@@ -181,8 +193,8 @@ def stored_form(constant: Constant) -> Constant:
     return constant.stored if isinstance(constant, Folded) else constant
 
 
-def constant_of(record: ConstantRecord, parts: Mapping[str, Array]) -> Constant:
-    """Return a constant from its arrays.
+def constant_of(record: ConstantRecord, parts: Mapping[str, Any]) -> Constant:
+    """Return a constant from its arrays, some of which may be packed.
 
     Raises:
         ProgramFileError: They make no constant of that encoding.
@@ -196,7 +208,7 @@ def constant_of(record: ConstantRecord, parts: Mapping[str, Array]) -> Constant:
         ) from error
 
 
-def assemble(encoding: str, parts: Mapping[str, Array]) -> Constant:
+def assemble(encoding: str, parts: Mapping[str, Any]) -> Constant:
     """Return a constant of an encoding."""
     match encoding:
         case "dense":

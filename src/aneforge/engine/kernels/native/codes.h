@@ -55,8 +55,55 @@ static void look_up_codes(const struct aneforge_codes *given, const uint8_t *cod
     for (int64_t i = 0; i < count; i++) to[i] = given->table[codes[i]];
 }
 
+/* The code at a place, of less than a byte; it may begin in one byte and end in the next. */
+static inline uint16_t look_up_one(const struct aneforge_codes *given, int64_t place) {
+    const int64_t first = place * given->bits, inside = first % 8;
+    const uint8_t *const at = given->codes + first / 8;
+    const uint32_t both = at[0] | (inside + given->bits > 8 ? (uint32_t)at[1] << 8 : 0);
+    return given->table[both >> inside & ((1u << given->bits) - 1)];
+}
+
+/* Eight codes at a time, which take as many bytes as each has bits. */
+static inline __attribute__((always_inline)) void look_up_eights(const struct aneforge_codes *given, const uint8_t *codes,
+                                                                 int64_t count, uint16_t *to, const int32_t bits) {
+    for (int64_t i = 0; i < count; i += 8, codes += bits) {
+        uint64_t eight = 0;
+        for (int32_t byte = 0; byte < bits; byte++) eight |= (uint64_t)codes[byte] << (8 * byte);
+        for (int32_t one = 0; one < 8; one++) to[i + one] = given->table[eight >> (one * bits) & ((1u << bits) - 1)];
+    }
+}
+
+/* Codes of less than a byte from one on that begins a byte, a multiple of eight of them. */
+static void look_up_groups(const struct aneforge_codes *given, const uint8_t *codes, int64_t count, uint16_t *to) {
+    switch (given->bits) {
+        case 1: look_up_eights(given, codes, count, to, 1); break;
+        case 2: look_up_eights(given, codes, count, to, 2); break;
+        case 3: look_up_eights(given, codes, count, to, 3); break;
+        case 4:
+#ifdef OWN_CODES
+            look_up_nibbles(given->table, given->entries, codes, count, to);
+#else
+            look_up_eights(given, codes, count, to, 4);
+#endif
+            break;
+        default: look_up_eights(given, codes, count, to, (int32_t)given->bits);
+    }
+}
+
+/* Codes of less than a byte, from a place on: those up to one whose number is a multiple of eight, groups, and the rest. */
+static void look_up_bits(const struct aneforge_codes *given, int64_t place, int64_t count, uint16_t *to) {
+    const int64_t apart = -place & 7, before = apart < count ? apart : count, groups = (count - before) & ~(int64_t)7;
+    for (int64_t i = 0; i < before; i++) to[i] = look_up_one(given, place + i);
+    look_up_groups(given, given->codes + (place + before) * given->bits / 8, groups, to + before);
+    for (int64_t i = before + groups; i < count; i++) to[i] = look_up_one(given, place + i);
+}
+
 /* Codes of one line, from place `begin` on. */
 static void decode_line(const struct aneforge_codes *given, int64_t line, int64_t begin, int64_t count, uint16_t *to) {
+    if (given->bits < 8) {
+        look_up_bits(given, line * given->length + begin, count, to);
+        return;
+    }
     const uint8_t *const codes = given->codes + line * given->length;
     if (given->table) {
         look_up_codes(given, codes + begin, count, to);

@@ -52,6 +52,20 @@ static void decode_stretch(const struct aneforge_codes *given, const uint8_t *co
         decode_form(given, codes, count, shifts, factors, to, BYTES);
 }
 
+/* Entries of a table of at most 16, two codes in a byte; a multiple of eight of them. */
+static void look_up_nibbles(const uint16_t *table, int64_t entries, const uint8_t *codes, int64_t count, uint16_t *to) {
+    const __m512i all = _mm512_maskz_loadu_epi16((__mmask32)((1u << entries) - 1), table);
+    for (int64_t i = 0; i < count; i += 2 * LANES) {
+        const int64_t left = count - i;
+        const __mmask32 there = left >= 2 * LANES ? 0xFFFFFFFFu : (__mmask32)((1u << left) - 1);
+        const __mmask16 bytes = left >= 2 * LANES ? 0xFFFF : (__mmask16)((1u << left / 2) - 1);
+        const __m512i pairs = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(bytes, codes + i / 2));
+        const __m512i apart = _mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12));
+        const __m512i places = _mm512_and_si512(apart, _mm512_set1_epi32(0x000F000F));
+        _mm512_mask_storeu_epi16(to + i, there, _mm512_permutexvar_epi16(places, all));
+    }
+}
+
 /* Entries of a table of at most 64. */
 static void look_up_few(const uint16_t *table, int64_t entries, const uint8_t *codes, int64_t count, uint16_t *to) {
     const __mmask32 first = entries < 32 ? (__mmask32)((1u << entries) - 1) : 0xFFFFFFFFu;

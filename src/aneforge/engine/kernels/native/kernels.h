@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 10
+#define ANEFORGE_INTERFACE 11
 
 /* ANEFORGE_INEXACT: sums are so large that they may depend on the order of their terms, and the golden model has to say. */
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2, ANEFORGE_INEXACT = 3 };
@@ -36,12 +36,14 @@ struct aneforge_behind {
 /* The bits of the largest magnitude before the table, whether +0 (1) and -0 (2) were there, and the largest after it. */
 enum aneforge_seen { ANEFORGE_LARGEST_BEFORE, ANEFORGE_ZEROS_BEFORE, ANEFORGE_LARGEST_AFTER, ANEFORGE_SEEN };
 
-/* A matrix of weights in codes of one byte, from which fp16 numbers are decoded where they are needed (codes.h). Codes of a
- * line lie side by side, and lines one after the other: all codes of an output, or, where `by_step` is not 0, all of a step.
+/* A matrix of weights in codes, from which fp16 numbers are decoded where they are needed (codes.h). Codes of a line lie
+ * side by side, and lines one after the other: all codes of an output, or, where `by_step` is not 0, all of a step. Those of
+ * a table may have less than a byte each, without gaps even between lines, the first in the lowest bits.
  * Numbers are table[code], or else (code - shift) * factor: one of each for every block, which are counted along lines first.
  * Factors are finite, and shifts whole numbers of at most 2^10. */
 struct aneforge_codes {
     const uint8_t *codes;
+    int64_t bits; /* of a code, 1 to 8; 8 where there is no table */
     int64_t by_step;
     int64_t lines, length;
     int64_t mask, sign;    /* the bits of a byte that count, and that of the sign, or 0 */
