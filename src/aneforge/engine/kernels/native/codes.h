@@ -86,7 +86,7 @@ static void look_up_groups(const struct aneforge_codes *given, const uint8_t *co
             look_up_eights(given, codes, count, to, 4);
 #endif
             break;
-        default: look_up_eights(given, codes, count, to, (int32_t)given->bits);
+        default: look_up_eights(given, codes, count, to, 6);
     }
 }
 

@@ -43,7 +43,7 @@ enum aneforge_seen { ANEFORGE_LARGEST_BEFORE, ANEFORGE_ZEROS_BEFORE, ANEFORGE_LA
  * Factors are finite, and shifts whole numbers of at most 2^10. */
 struct aneforge_codes {
     const uint8_t *codes;
-    int64_t bits; /* of a code, 1 to 8; 8 where there is no table */
+    int64_t bits; /* of a code: 8, or with a table 1, 2, 3, 4 or 6 */
     int64_t by_step;
     int64_t lines, length;
     int64_t mask, sign;    /* the bits of a byte that count, and that of the sign, or 0 */
