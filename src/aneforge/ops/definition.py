@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, NotSupportedError
-from aneforge.ops.signature import REQUIRED, Attribute, AttributeValue, Operand
+from aneforge.ops.signature import REQUIRED, Attribute, AttributeKind, AttributeValue, Operand
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 from aneforge.records import dataclass
 
@@ -47,6 +47,11 @@ class Definition:
     def named_attributes(self) -> Mapping[str, Attribute]:
         """Its attributes by name."""
         return {attribute.name: attribute for attribute in self.attributes}
+
+    @cached_property
+    def body_attribute(self) -> str | None:
+        """The attribute that holds the body that it repeats; None for all but loops. Every node is asked for it."""
+        return next((one.name for one in self.attributes if one.kind is AttributeKind.BODY), None)
 
     def operand(self, name: str) -> Operand:
         """Return an operand by its name."""
