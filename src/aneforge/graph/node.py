@@ -11,11 +11,12 @@ import itertools
 from dataclasses import FrozenInstanceError
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Never, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Never, NoReturn, Self
 
 from aneforge.callsite import users_frame
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.ops.attributed import Attributed
+from aneforge.ops.body import Body
 from aneforge.ops.constant import Constant
 from aneforge.ops.declared import Declared
 from aneforge.ops.op import Op
@@ -27,7 +28,6 @@ from aneforge.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.ops.body import Body
     from aneforge.ops.types import TensorType
 
 __all__ = ["Argument", "Node", "Output", "Value", "all_types", "build", "new_node", "users_location"]
@@ -146,7 +146,8 @@ class Node(Attributed):
     def body(self) -> Body | None:
         """What it repeats; None for all operations but loops."""
         name = self.op.body_attribute
-        return None if name is None else cast("Body", self.attributes[name])
+        value = None if name is None else self.attributes[name]
+        return value if isinstance(value, Body) else None
 
 
 def build(
